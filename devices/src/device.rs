@@ -1,0 +1,19 @@
+//! A model as the machine around it sees it.
+
+use std::time::Duration;
+
+use bus::Mmio;
+
+/// A device with one window of registers.
+pub trait Device: Mmio {
+    /// Tells the device the time since its machine started; it never goes back. Timers that ran out take effect.
+    fn step(&self, now: Duration);
+
+    /// When the device wants [`Device::step`] next if nothing else happens.
+    fn deadline(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Power-on reset: everything as when it was made.
+    fn reset(&self);
+}
