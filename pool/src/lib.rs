@@ -1,1 +1,31 @@
-//! (to come)
+//! DMA pools, the memory they cut up, and the ledger that watches them.
+//!
+//! - [`Memory`]: a machine's memory, with one address for the processor and another for devices
+//! - [`PageSource`]: where pools get their pages; [`PageAllocator`] runs forward, backward or scattered
+//! - [`Pool`]: what dma_pool promises; [`policy`]: Linux's policies old, new and proposed, and a hardened one
+//! - [`Ledger`]: every block and mapping, who owns it, and what a device did to it ([`Finding`])
+//! - [`DmaApi`]: a driver's view of all this, after Linux's DMA API
+//!
+//! *Not here*: IOMMU, non-coherent caches, highmem.
+
+mod api;
+mod error;
+mod finding;
+mod ledger;
+mod memory;
+mod page;
+pub mod policy;
+mod pool;
+mod slab;
+mod watched;
+
+pub use api::{Direction, DmaApi, MapError};
+pub use error::{AllocError, CreateError, DestroyError, FreeError};
+pub use finding::{Blame, BlockState, Finding, Found, LayoutFinding, Promise};
+pub use ledger::{AddressOrder, Ledger};
+pub use memory::{CpuFault, Memory, MemoryError, Span};
+pub use page::{PageAllocator, PageError, PageOrder, PageSource, Pages};
+pub use policy::Policy;
+pub use pool::{Block, Flags, Geometry, Layout, Metadata, MetadataField, Pool};
+pub use slab::Slab;
+pub use watched::DmaPool;

@@ -1,0 +1,193 @@
+//! A driver's view of memory, after Linux's DMA API (Documentation/core-api/dma-api.rst).
+
+use std::sync::Arc;
+
+use bus::{AccessKind, CpuAddr, DmaAddr, Owner, Point, Preempt};
+use thiserror::Error;
+
+use crate::error::CreateError;
+use crate::ledger::Ledger;
+use crate::memory::{CpuFault, Memory};
+use crate::page::{PageError, PageSource, Pages};
+use crate::policy::Policy;
+use crate::pool::{Flags, Geometry};
+use crate::slab::Slab;
+use crate::watched::DmaPool;
+
+/// Direction of a mapping (`enum dma_data_direction`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// The device reads (`DMA_TO_DEVICE`).
+    ToDevice,
+    /// The device writes (`DMA_FROM_DEVICE`).
+    FromDevice,
+    /// Both (`DMA_BIDIRECTIONAL`, coherent memory).
+    Bidirectional,
+}
+
+impl Direction {
+    /// Whether a device may do that.
+    #[must_use]
+    pub const fn allows(self, access: AccessKind) -> bool {
+        match self {
+            Self::ToDevice => matches!(access, AccessKind::Read),
+            Self::FromDevice => matches!(access, AccessKind::Write),
+            Self::Bidirectional => true,
+        }
+    }
+}
+
+/// Why memory cannot be mapped for a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum MapError {
+    /// There is no memory at this address, or not that much.
+    #[error("{cpu} and {len} bytes are not memory")]
+    NotMemory {
+        /// First byte.
+        cpu: CpuAddr,
+        /// Length in bytes.
+        len: u64,
+    },
+}
+
+/// What a driver gets to reach memory: pools, buffers, mappings, and its own accesses to descriptors.
+///
+/// Coherent, without an IOMMU. Descriptor accesses ([`DmaApi::load_u32`], [`DmaApi::store_u32`]) are preemption points.
+#[derive(Clone)]
+pub struct DmaApi {
+    memory: Arc<Memory>,
+    source: Arc<dyn PageSource>,
+    slab: Arc<Slab>,
+    policy: Policy,
+    ledger: Arc<Ledger>,
+    preempt: Option<Arc<dyn Preempt>>,
+}
+
+impl DmaApi {
+    /// A view of `memory` with pages from `source`, pools by `policy`, and everything in `ledger`.
+    #[must_use]
+    pub fn new(memory: Arc<Memory>, source: Arc<dyn PageSource>, policy: Policy, ledger: Arc<Ledger>) -> Self {
+        let slab = Arc::new(Slab::new(Arc::clone(&source)));
+        Self { memory, source, slab, policy, ledger, preempt: None }
+    }
+
+    /// The same with somebody at its preemption points.
+    #[must_use]
+    pub fn preempted(mut self, preempt: Arc<dyn Preempt>) -> Self {
+        self.preempt = Some(preempt);
+        self
+    }
+
+    /// The ledger.
+    #[must_use]
+    pub const fn ledger(&self) -> &Arc<Ledger> {
+        &self.ledger
+    }
+
+    /// The policy of its pools.
+    #[must_use]
+    pub const fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Creates a pool (`dma_pool_create`).
+    ///
+    /// # Errors
+    /// [`CreateError`] with the operand that is wrong.
+    pub fn create_pool(&self, name: &str, geometry: Geometry) -> Result<DmaPool, CreateError> {
+        DmaPool::create(name, &self.policy, geometry, &self.memory, &self.source, &self.ledger)
+    }
+
+    /// Zeroed pages for both sides (`dma_alloc_coherent`), aligned to a page.
+    ///
+    /// # Errors
+    /// [`PageError`] if there are none.
+    pub fn alloc_coherent(&self, len: u64, flags: Flags) -> Result<Pages, PageError> {
+        let pages = self.source.alloc(len, flags)?;
+        self.ledger.mapped(pages.dma, pages.len, Direction::Bidirectional);
+        Ok(pages)
+    }
+
+    /// Gives coherent pages back (`dma_free_coherent`).
+    pub fn free_coherent(&self, pages: Pages) {
+        self.ledger.unmapped(pages.dma);
+        self.source.free(pages);
+    }
+
+    /// A buffer (`kmalloc`); a device reaches it only while it is mapped. Its contents are not defined.
+    ///
+    /// # Errors
+    /// [`PageError`] if there is no page.
+    pub fn kmalloc(&self, len: u64, flags: Flags) -> Result<CpuAddr, PageError> {
+        self.slab.alloc(len, flags)
+    }
+
+    /// Gives a buffer back (`kfree`). Returns `false` if it is none.
+    pub fn kfree(&self, buffer: CpuAddr) -> bool {
+        self.slab.free(buffer)
+    }
+
+    /// Maps a buffer for the device (`dma_map_single`).
+    ///
+    /// # Errors
+    /// [`MapError`] if it is not memory.
+    pub fn map_single(&self, cpu: CpuAddr, len: u64, direction: Direction) -> Result<DmaAddr, MapError> {
+        let error = MapError::NotMemory { cpu, len };
+        let dma = self.memory.dma(cpu).ok_or(error)?;
+        if len > 0 && self.memory.dma(cpu.offset(len - 1)) != Some(dma.offset(len - 1)) {
+            return Err(error);
+        }
+        self.ledger.mapped(dma, len, direction);
+        Ok(dma)
+    }
+
+    /// Ends a mapping (`dma_unmap_single`). Returns `false` if none begins there.
+    pub fn unmap_single(&self, dma: DmaAddr) -> bool {
+        self.ledger.unmapped(dma)
+    }
+
+    /// Registers what the driver means `len` bytes at `dma` to be. Returns `false` if nothing is there to claim.
+    pub fn claim(&self, dma: DmaAddr, len: u64, owner: Owner) -> bool {
+        self.ledger.claim(dma, len, owner)
+    }
+
+    /// Reads a word of a descriptor.
+    ///
+    /// # Errors
+    /// [`CpuFault`] if it is not mapped or not aligned.
+    pub fn load_u32(&self, cpu: CpuAddr) -> Result<u32, CpuFault> {
+        self.at(Point::DescriptorRead);
+        self.memory.load_u32(cpu)
+    }
+
+    /// Writes a word of a descriptor.
+    ///
+    /// # Errors
+    /// [`CpuFault`] if it is not mapped or not aligned.
+    pub fn store_u32(&self, cpu: CpuAddr, value: u32) -> Result<(), CpuFault> {
+        self.at(Point::DescriptorWrite);
+        self.memory.store_u32(cpu, value)
+    }
+
+    /// Copies data out of a buffer.
+    ///
+    /// # Errors
+    /// [`CpuFault`] if a byte is not mapped.
+    pub fn read(&self, cpu: CpuAddr, buffer: &mut [u8]) -> Result<(), CpuFault> {
+        self.memory.read(cpu, buffer)
+    }
+
+    /// Copies data into a buffer.
+    ///
+    /// # Errors
+    /// [`CpuFault`] if a byte is not mapped.
+    pub fn write(&self, cpu: CpuAddr, data: &[u8]) -> Result<(), CpuFault> {
+        self.memory.write(cpu, data)
+    }
+
+    fn at(&self, point: Point) {
+        if let Some(preempt) = &self.preempt {
+            preempt.at(point);
+        }
+    }
+}

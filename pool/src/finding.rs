@@ -1,0 +1,297 @@
+//! What the ledger noticed.
+
+use std::fmt;
+
+use bus::{Access, AccessKind, DmaAddr, LayoutContract, Owner};
+
+use crate::ledger::AddressOrder;
+use crate::pool::Block;
+
+/// Whose promise or assumption a finding is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Blame {
+    /// The pool broke what dma_pool promises.
+    Pool,
+    /// A driver or device assumed more than the pool promises, or used memory that it does not own.
+    Client,
+}
+
+/// A promise of dma_pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Promise {
+    /// Live blocks do not overlap.
+    NoOverlap,
+    /// Blocks are aligned.
+    Alignment,
+    /// Blocks cross no boundary.
+    Boundary,
+    /// A zeroed block is zero.
+    Zeroing,
+    /// Blocks lie in pages of the pool.
+    OwnPages,
+    /// The two addresses of a block are the same memory.
+    SameMemory,
+    /// Nothing sleeps when it must not.
+    NoSleep,
+    /// A failure leaves the pool as it was.
+    Unwind,
+    /// Destroying an idle pool gives all pages back.
+    NoLeak,
+}
+
+/// What stands behind a block of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockState {
+    /// It was never handed out.
+    NeverAllocated,
+    /// It was freed; the owner it had last and how often it has been handed out.
+    Freed {
+        /// The driver's last claim.
+        owner: Option<Owner>,
+        /// How often the block was handed out.
+        generation: u32,
+    },
+}
+
+/// What lies where a layout contract wants an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// A live block or mapping with a claim on it.
+    Claimed(Owner),
+    /// A live block without a claim.
+    Unclaimed,
+    /// A free block of the pool with this name.
+    FreeBlock(String, BlockState),
+    /// The middle of something.
+    Interior,
+    /// Memory that no one mapped, or none.
+    Unmapped,
+}
+
+/// A broken layout contract: its first difference.
+#[derive(Clone, Debug)]
+pub struct LayoutFinding {
+    /// The contract.
+    pub contract: &'static LayoutContract,
+    /// What the driver wrote to the register.
+    pub written: DmaAddr,
+    /// What the hardware makes of it.
+    pub effective: DmaAddr,
+    /// Index of the first object that is not there.
+    pub slot: u32,
+    /// Where it would have to be.
+    pub expected_at: DmaAddr,
+    /// What is there.
+    pub found: Found,
+    /// Where the driver's object of that index is, if anywhere.
+    pub claimed_at: Option<DmaAddr>,
+    /// The pool that the driver's objects came from, and the order in which it handed out blocks.
+    pub order: Option<(String, AddressOrder)>,
+}
+
+/// Something that should not have happened, and is recorded rather than prevented.
+#[derive(Clone, Debug)]
+pub enum Finding {
+    /// The device read a block of a pool that is free.
+    ReadOfFreedBlock {
+        /// The access.
+        access: Access,
+        /// The pool.
+        pool: String,
+        /// What the block was.
+        state: BlockState,
+    },
+    /// The device wrote a block of a pool that is free.
+    WriteToFreedBlock {
+        /// The access.
+        access: Access,
+        /// The pool.
+        pool: String,
+        /// What the block was.
+        state: BlockState,
+        /// The pool's own data that the write hit.
+        damaged: Vec<&'static str>,
+    },
+    /// One access touched a live block and what lies behind it.
+    CrossesBlocks {
+        /// The access.
+        access: Access,
+        /// The pool.
+        pool: String,
+        /// The block that it began in.
+        owner: Option<Owner>,
+        /// Bytes of the access inside that block.
+        inside: u64,
+    },
+    /// An access to memory that no one mapped for the device, or to no memory.
+    Unmapped {
+        /// The access.
+        access: Access,
+    },
+    /// An access against the direction of the mapping.
+    AgainstDirection {
+        /// The access.
+        access: Access,
+    },
+    /// The pool handed out an address that it does not own: its own data in DMA memory was rewritten.
+    AttackerAddress {
+        /// The pool.
+        pool: String,
+        /// What it handed out.
+        block: Block,
+    },
+    /// A pool broke a promise.
+    PoolContract {
+        /// The pool.
+        pool: String,
+        /// The promise.
+        promise: Promise,
+        /// What was seen.
+        seen: String,
+    },
+    /// The driver freed what it does not own.
+    WrongFree {
+        /// The pool.
+        pool: String,
+        /// What was freed.
+        block: Block,
+        /// What stood there.
+        seen: String,
+    },
+    /// A layout contract does not hold.
+    LayoutContract(Box<LayoutFinding>),
+}
+
+impl Finding {
+    /// Its name, as verdicts and records use it.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::ReadOfFreedBlock { .. } => "ReadOfFreedBlock",
+            Self::WriteToFreedBlock { .. } => "WriteToFreedBlock",
+            Self::CrossesBlocks { .. } => "CrossesBlocks",
+            Self::Unmapped { .. } => "Unmapped",
+            Self::AgainstDirection { .. } => "AgainstDirection",
+            Self::AttackerAddress { .. } => "AttackerAddress",
+            Self::PoolContract { .. } => "PoolContract",
+            Self::WrongFree { .. } => "WrongFree",
+            Self::LayoutContract(_) => "LayoutContract",
+        }
+    }
+
+    /// Whose it is.
+    #[must_use]
+    pub const fn blame(&self) -> Blame {
+        match self {
+            Self::PoolContract { .. } => Blame::Pool,
+            _ => Blame::Client,
+        }
+    }
+}
+
+fn verb(kind: AccessKind) -> &'static str {
+    match kind {
+        AccessKind::Read => "read",
+        AccessKind::Write => "wrote",
+    }
+}
+
+impl fmt::Display for BlockState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NeverAllocated => f.write_str("never handed out"),
+            Self::Freed { owner: Some(owner), generation } => write!(f, "freed, last {owner}, use {generation}"),
+            Self::Freed { owner: None, generation } => write!(f, "freed, use {generation}"),
+        }
+    }
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Claimed(owner) => write!(f, "the driver's {owner}"),
+            Self::Unclaimed => f.write_str("a block that the driver did not name"),
+            Self::FreeBlock(pool, state) => write!(f, "a free block of pool {pool} ({state})"),
+            Self::Interior => f.write_str("the middle of another object"),
+            Self::Unmapped => f.write_str("memory that no one mapped"),
+        }
+    }
+}
+
+impl fmt::Display for LayoutFinding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { contract, written, effective, slot, expected_at, found, .. } = self;
+        let wanted = Owner::new(contract.kind, *slot);
+        write!(f, "{} = {written}", contract.register)?;
+        if effective != written {
+            write!(f, " (the hardware uses {effective})")?;
+        }
+        write!(f, ": slot {slot}, {wanted} to the device, at {expected_at} is {found}")?;
+        match self.claimed_at {
+            Some(at) => write!(f, "; the driver's {wanted} is at {at}")?,
+            None => write!(f, "; the driver has no {wanted}")?,
+        }
+        if let Some((pool, order)) = &self.order {
+            write!(f, "; pool {pool} handed out {order}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ReadOfFreedBlock { access, pool, state } => write!(
+                f,
+                "the device read {} at {} ({} bytes): a free block of pool {pool} ({state})",
+                access.belief, access.addr, access.len
+            ),
+            Self::WriteToFreedBlock { access, pool, state, damaged } => {
+                write!(
+                    f,
+                    "the device wrote {} at {} ({} bytes): a free block of pool {pool} ({state})",
+                    access.belief, access.addr, access.len
+                )?;
+                if !damaged.is_empty() {
+                    write!(f, "; it damaged the pool's {}", damaged.join(" and "))?;
+                }
+                Ok(())
+            }
+            Self::CrossesBlocks { access, pool, owner, inside } => {
+                write!(f, "the device {} {} at {}", verb(access.kind), access.belief, access.addr)?;
+                match owner {
+                    Some(owner) => write!(f, ": {owner} of pool {pool} ends after {inside} of {} bytes", access.len),
+                    None => write!(f, ": its block of pool {pool} ends after {inside} of {} bytes", access.len),
+                }
+            }
+            Self::Unmapped { access } => write!(
+                f,
+                "the device {} {} at {} ({} bytes), which no one mapped",
+                verb(access.kind),
+                access.belief,
+                access.addr,
+                access.len
+            ),
+            Self::AgainstDirection { access } => write!(
+                f,
+                "the device {} {} at {} ({} bytes), against the direction of the mapping",
+                verb(access.kind),
+                access.belief,
+                access.addr,
+                access.len
+            ),
+            Self::AttackerAddress { pool, block } => write!(
+                f,
+                "pool {pool} handed out {} / {}, which is not its own: its links were rewritten in DMA memory",
+                block.cpu, block.dma
+            ),
+            Self::PoolContract { pool, promise, seen } => {
+                write!(f, "pool {pool} broke its promise {promise:?}: {seen}")
+            }
+            Self::WrongFree { pool, block, seen } => {
+                write!(f, "the driver freed {} / {} to pool {pool}: {seen}", block.cpu, block.dma)
+            }
+            Self::LayoutContract(finding) => write!(f, "{finding}"),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Comparing a layout contract with what is really there.
+
+use bus::{DmaAddr, LayoutContract, Owner};
+
+use super::map::At;
+use super::order::AddressOrder;
+use super::{BlockState, State};
+use crate::finding::{Found, LayoutFinding};
+
+impl State {
+    /// The first object of the array that is not where the device will look for it.
+    pub(super) fn compare(
+        &self,
+        contract: &'static LayoutContract,
+        written: DmaAddr,
+        count: u32,
+    ) -> Option<LayoutFinding> {
+        let effective = DmaAddr(written.0 & !(contract.align - 1));
+        (0..count).find_map(|slot| {
+            let expected_at = effective.offset(u64::from(slot) * contract.stride);
+            let found = self.object_at(expected_at, contract.size);
+            let wanted = Owner::new(contract.kind, slot);
+            (found != Found::Claimed(wanted)).then(|| {
+                let claim = self.find_claim(wanted);
+                LayoutFinding {
+                    contract,
+                    written,
+                    effective,
+                    slot,
+                    expected_at,
+                    found,
+                    claimed_at: claim.map(|(at, _)| at),
+                    order: claim.and_then(|(_, pool)| pool).map(|pool| {
+                        let record = &self.pools[pool];
+                        (record.name.clone(), AddressOrder::of(&record.first))
+                    }),
+                }
+            })
+        })
+    }
+
+    fn object_at(&self, addr: DmaAddr, size: u64) -> Found {
+        match self.map.at(addr.0) {
+            At::Nothing => Found::Unmapped,
+            At::Pool(page) => {
+                let name = &self.pools[page.pool].name;
+                match page.block(addr.0) {
+                    Some(block) if block.live && block.start != addr.0 => Found::Interior,
+                    Some(block) if block.live => block.owner.map_or(Found::Unclaimed, Found::Claimed),
+                    Some(block) => {
+                        let state = BlockState::Freed { owner: block.owner, generation: block.generation };
+                        Found::FreeBlock(name.clone(), state)
+                    }
+                    None => Found::FreeBlock(name.clone(), BlockState::NeverAllocated),
+                }
+            }
+            At::Mapping(mapping) => {
+                let overlaps = |&&(start, len, _): &&(u64, u64, Owner)| start < addr.0 + size && addr.0 < start + len;
+                match mapping.claims.iter().find(overlaps) {
+                    Some(&(start, _, owner)) if start == addr.0 => Found::Claimed(owner),
+                    Some(_) => Found::Interior,
+                    None => Found::Unclaimed,
+                }
+            }
+        }
+    }
+
+    /// Where the driver has the object, and the pool it came from.
+    fn find_claim(&self, owner: Owner) -> Option<(DmaAddr, Option<usize>)> {
+        let in_pools = self.map.pool_pages().find_map(|page| {
+            let block = page.blocks.iter().find(|block| block.live && block.owner == Some(owner))?;
+            Some((DmaAddr(block.start), Some(page.pool)))
+        });
+        let in_mappings = || {
+            self.map.mappings().find_map(|mapping| {
+                let &(start, _, _) = mapping.claims.iter().find(|(_, _, claimed)| *claimed == owner)?;
+                Some((DmaAddr(start), None))
+            })
+        };
+        in_pools.or_else(in_mappings)
+    }
+}

@@ -1,0 +1,219 @@
+//! A machine's memory: one array of bytes, two addresses for each.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bus::{CpuAddr, DmaAddr};
+use thiserror::Error;
+use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+
+/// A stretch of memory and where it lies for the processor and for devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Processor's address of the first byte, a multiple of 4 KiB.
+    pub cpu: CpuAddr,
+    /// Devices' address of the first byte, a multiple of 4 KiB. Never equal to `cpu`: mixing the two must fail.
+    pub dma: DmaAddr,
+    /// Length in bytes, a multiple of 4 KiB.
+    pub len: u64,
+}
+
+/// Why memory cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum MemoryError {
+    /// Not a multiple of 4 KiB, empty, or beyond 2^64.
+    #[error("span {0:x?}: addresses and length must be multiples of 4 KiB, and end below 2^64")]
+    BadSpan(Span),
+    /// Two spans share an address.
+    #[error("span {0:x?} overlaps another one")]
+    Overlap(Span),
+    /// The operating system gave none.
+    #[error("no memory from the operating system: {0}")]
+    Os(String),
+}
+
+/// The processor used an address where there is no memory: a kernel would oops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the processor's address {cpu} is not mapped ({len} bytes)")]
+pub struct CpuFault {
+    /// First byte.
+    pub cpu: CpuAddr,
+    /// Length in bytes.
+    pub len: u64,
+}
+
+/// A machine's memory. Words are little-endian.
+pub struct Memory {
+    guest: GuestMemoryMmap,
+    spans: Vec<Span>,
+}
+
+impl Memory {
+    /// Memory in `spans`.
+    ///
+    /// # Errors
+    /// [`MemoryError`], for spans that are misplaced or cannot be had.
+    pub fn new(spans: &[Span]) -> Result<Arc<Self>, MemoryError> {
+        let end = |base: u64, len: u64| base.checked_add(len - 1);
+        for (i, &span) in spans.iter().enumerate() {
+            let bits = span.cpu.0 | span.dma.0 | span.len;
+            let bad = span.len == 0 || bits & 0xfff != 0;
+            if bad || end(span.cpu.0, span.len).is_none() || end(span.dma.0, span.len).is_none() {
+                return Err(MemoryError::BadSpan(span));
+            }
+            let overlaps = |a: u64, b: u64, other: &Span| a < b + other.len && b < a + span.len;
+            if spans[..i].iter().any(|o| overlaps(span.cpu.0, o.cpu.0, o) || overlaps(span.dma.0, o.dma.0, o)) {
+                return Err(MemoryError::Overlap(span));
+            }
+        }
+        let mut spans = spans.to_vec();
+        spans.sort_by_key(|span| span.dma);
+        let ranges: Vec<_> = spans.iter().map(|span| (GuestAddress(span.dma.0), span.len as usize)).collect();
+        let guest = GuestMemoryMmap::from_ranges(&ranges).map_err(|error| MemoryError::Os(error.to_string()))?;
+        Ok(Arc::new(Self { guest, spans }))
+    }
+
+    /// The same memory for devices, by their addresses.
+    #[must_use]
+    pub const fn guest(&self) -> &GuestMemoryMmap {
+        &self.guest
+    }
+
+    /// Where it lies, by rising DMA address.
+    #[must_use]
+    pub fn spans(&self) -> &[Span] {
+        &self.spans
+    }
+
+    /// The devices' address of a byte.
+    #[must_use]
+    pub fn dma(&self, cpu: CpuAddr) -> Option<DmaAddr> {
+        let within = |span: &&Span| cpu.0.wrapping_sub(span.cpu.0) < span.len;
+        self.spans.iter().find(within).map(|span| span.dma.offset(cpu.0 - span.cpu.0))
+    }
+
+    /// The processor's address of a byte.
+    #[must_use]
+    pub fn cpu(&self, dma: DmaAddr) -> Option<CpuAddr> {
+        let within = |span: &&Span| dma.0.wrapping_sub(span.dma.0) < span.len;
+        self.spans.iter().find(within).map(|span| span.cpu.offset(dma.0 - span.dma.0))
+    }
+
+    /// Copies bytes from memory.
+    ///
+    /// # Errors
+    /// [`CpuFault`] if a byte is not mapped.
+    pub fn read(&self, cpu: CpuAddr, buffer: &mut [u8]) -> Result<(), CpuFault> {
+        let fault = CpuFault { cpu, len: buffer.len() as u64 };
+        self.guest.read_slice(buffer, self.at(cpu, fault)?).map_err(|_| fault)
+    }
+
+    /// Copies bytes to memory.
+    ///
+    /// # Errors
+    /// [`CpuFault`] if a byte is not mapped.
+    pub fn write(&self, cpu: CpuAddr, data: &[u8]) -> Result<(), CpuFault> {
+        let fault = CpuFault { cpu, len: data.len() as u64 };
+        self.guest.write_slice(data, self.at(cpu, fault)?).map_err(|_| fault)
+    }
+
+    /// Fills memory with one byte.
+    ///
+    /// # Errors
+    /// [`CpuFault`] if a byte is not mapped.
+    pub fn fill(&self, cpu: CpuAddr, len: u64, byte: u8) -> Result<(), CpuFault> {
+        let chunk = [byte; 256];
+        let mut done = 0;
+        while done < len {
+            let now = (len - done).min(chunk.len() as u64);
+            self.write(cpu.offset(done), &chunk[..now as usize])?;
+            done += now;
+        }
+        Ok(())
+    }
+
+    /// Reads an aligned word in one access.
+    ///
+    /// # Errors
+    /// [`CpuFault`] if it is not mapped or not aligned.
+    pub fn load_u32(&self, cpu: CpuAddr) -> Result<u32, CpuFault> {
+        let fault = CpuFault { cpu, len: 4 };
+        self.guest.load(self.at(cpu, fault)?, Ordering::Acquire).map(u32::from_le).map_err(|_| fault)
+    }
+
+    /// Writes an aligned word in one access.
+    ///
+    /// # Errors
+    /// [`CpuFault`] if it is not mapped or not aligned.
+    pub fn store_u32(&self, cpu: CpuAddr, value: u32) -> Result<(), CpuFault> {
+        let fault = CpuFault { cpu, len: 4 };
+        self.guest.store(value.to_le(), self.at(cpu, fault)?, Ordering::Release).map_err(|_| fault)
+    }
+
+    /// Reads a double word at any address (a kernel pointer inside a block that need not be aligned).
+    ///
+    /// # Errors
+    /// [`CpuFault`] if a byte is not mapped.
+    pub fn read_u64(&self, cpu: CpuAddr) -> Result<u64, CpuFault> {
+        let mut bytes = [0; 8];
+        self.read(cpu, &mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    /// Writes a double word at any address.
+    ///
+    /// # Errors
+    /// [`CpuFault`] if a byte is not mapped.
+    pub fn write_u64(&self, cpu: CpuAddr, value: u64) -> Result<(), CpuFault> {
+        self.write(cpu, &value.to_le_bytes())
+    }
+
+    fn at(&self, cpu: CpuAddr, fault: CpuFault) -> Result<GuestAddress, CpuFault> {
+        self.dma(cpu).map(|dma| GuestAddress(dma.0)).ok_or(fault)
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memory").field("spans", &self.spans).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPAN: Span = Span { cpu: CpuAddr(0xffff_0000_4000_0000), dma: DmaAddr(0x8000_0000), len: 0x4000 };
+
+    #[test]
+    fn one_byte_has_two_addresses() {
+        let memory = Memory::new(&[SPAN]).expect("16 KiB");
+        let cpu = SPAN.cpu.offset(0x123 * 4);
+        memory.store_u32(cpu, 0x1234_5678).expect("mapped");
+        assert_eq!(memory.dma(cpu), Some(SPAN.dma.offset(0x123 * 4)));
+        assert_eq!(memory.cpu(SPAN.dma.offset(0x123 * 4)), Some(cpu));
+        let mut bytes = [0; 4];
+        memory.guest().read_slice(&mut bytes, GuestAddress(SPAN.dma.0 + 0x123 * 4)).expect("mapped");
+        assert_eq!(bytes, [0x78, 0x56, 0x34, 0x12]);
+    }
+
+    #[test]
+    fn a_devices_address_is_no_use_to_the_processor() {
+        let memory = Memory::new(&[SPAN]).expect("16 KiB");
+        let wrong = CpuAddr(SPAN.dma.0);
+        assert_eq!(memory.load_u32(wrong), Err(CpuFault { cpu: wrong, len: 4 }));
+        let last = SPAN.cpu.offset(SPAN.len - 2);
+        assert_eq!(memory.read(last, &mut [0; 4]), Err(CpuFault { cpu: last, len: 4 }));
+    }
+
+    #[test]
+    fn misplaced_spans_are_refused() {
+        let odd = Span { dma: DmaAddr(0x8000_0010), ..SPAN };
+        assert_eq!(Memory::new(&[odd]).err(), Some(MemoryError::BadSpan(odd)));
+        let twice = Span { cpu: CpuAddr(0), ..SPAN };
+        assert_eq!(Memory::new(&[SPAN, twice]).err(), Some(MemoryError::Overlap(twice)));
+        let far = Span { dma: DmaAddr(u64::MAX - 0xfff), ..SPAN };
+        assert_eq!(Memory::new(&[far]).err(), Some(MemoryError::BadSpan(far)));
+    }
+}

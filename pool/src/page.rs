@@ -1,0 +1,188 @@
+//! Where pools get their pages (Linux: `dma_alloc_coherent`).
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use bus::{CpuAddr, DmaAddr};
+use parking_lot::Mutex;
+use thiserror::Error;
+
+use crate::memory::Memory;
+use crate::pool::Flags;
+
+/// A run of pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Pages {
+    /// The processor's address.
+    pub cpu: CpuAddr,
+    /// The devices' address.
+    pub dma: DmaAddr,
+    /// Length in bytes, a multiple of the page size.
+    pub len: u64,
+}
+
+/// Why there is no page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum PageError {
+    /// No run of free pages of this length that the device can reach.
+    #[error("memory exhausted: no {len} free bytes in one run below {mask:#x}")]
+    Exhausted {
+        /// Length in bytes.
+        len: u64,
+        /// The device's DMA mask.
+        mask: u64,
+    },
+    /// Memory lies only where the device does not reach.
+    #[error("DMA mask {mask:#x}: no memory below it")]
+    Mask {
+        /// The device's DMA mask.
+        mask: u64,
+    },
+    /// An injected failure.
+    #[error("the page source was told to fail")]
+    Injected,
+}
+
+/// A source of pages. Pages are aligned to their size and zeroed.
+pub trait PageSource: Send + Sync {
+    /// Page size in bytes: 4, 16 or 64 KiB.
+    fn page_size(&self) -> u64;
+
+    /// A run of at least `len` bytes, aligned to a page.
+    ///
+    /// # Errors
+    /// [`PageError`]; without [`Flags::may_sleep`] it may come sooner.
+    fn alloc(&self, len: u64, flags: Flags) -> Result<Pages, PageError>;
+
+    /// Takes a run back, whole.
+    fn free(&self, pages: Pages);
+}
+
+/// Which free page comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum PageOrder {
+    /// The lowest.
+    #[default]
+    Forward,
+    /// The highest.
+    Backward,
+    /// Any, by this seed; never the neighbour of the page before while others are free.
+    Scattered(u64),
+}
+
+/// A page source over a [`Memory`].
+pub struct PageAllocator {
+    memory: Arc<Memory>,
+    page_size: u64,
+    mask: u64,
+    order: PageOrder,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// DMA addresses of free pages below the mask.
+    free: BTreeSet<u64>,
+    random: u64,
+    last: u64,
+}
+
+impl PageAllocator {
+    /// A source of pages of `page_size` bytes, a power of two, whose every byte is at or below `mask` for devices.
+    #[must_use]
+    pub fn new(memory: Arc<Memory>, page_size: u64, mask: u64, order: PageOrder) -> Arc<Self> {
+        let mut free = BTreeSet::new();
+        for span in memory.spans() {
+            let mut page = span.dma.0.next_multiple_of(page_size);
+            while page.saturating_sub(span.dma.0) + page_size <= span.len
+                && page <= mask
+                && mask - page >= page_size - 1
+            {
+                free.insert(page);
+                page += page_size;
+            }
+        }
+        let random = if let PageOrder::Scattered(seed) = order { seed } else { 0 };
+        let state = Mutex::new(State { free, random, last: u64::MAX });
+        Arc::new(Self { memory, page_size, mask, order, state })
+    }
+
+    /// Pages that are free.
+    #[must_use]
+    pub fn free_pages(&self) -> usize {
+        self.state.lock().free.len()
+    }
+}
+
+impl State {
+    /// First page of a run of `count` free pages.
+    fn find(&mut self, count: u64, page_size: u64, order: PageOrder) -> Option<u64> {
+        let fits = |&page: &u64| (1..count).all(|i| self.free.contains(&(page + i * page_size)));
+        match order {
+            PageOrder::Forward => self.free.iter().copied().find(fits),
+            PageOrder::Backward => self.free.iter().rev().copied().find(fits),
+            PageOrder::Scattered(_) => {
+                let all: Vec<u64> = self.free.iter().copied().filter(fits).collect();
+                let apart: Vec<u64> =
+                    all.iter().copied().filter(|page| page.abs_diff(self.last) > count * page_size).collect();
+                let choice = if apart.is_empty() { all } else { apart };
+                let index = split_mix(&mut self.random) % (choice.len().max(1) as u64);
+                choice.get(index as usize).copied()
+            }
+        }
+    }
+}
+
+/// The next number of a SplitMix64 sequence: small, fixed, good enough to scatter with.
+pub(crate) fn split_mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+impl PageSource for PageAllocator {
+    fn page_size(&self) -> u64 {
+        self.page_size
+    }
+
+    fn alloc(&self, len: u64, _flags: Flags) -> Result<Pages, PageError> {
+        let len = len.max(1).checked_next_multiple_of(self.page_size);
+        let exhausted = PageError::Exhausted { len: len.unwrap_or(u64::MAX), mask: self.mask };
+        let len = len.ok_or(exhausted)?;
+        let mut state = self.state.lock();
+        let count = len / self.page_size;
+        let Some(first) = state.find(count, self.page_size, self.order) else {
+            let reachable = self.memory.spans().iter().any(|span| span.dma.0 + (self.page_size - 1) <= self.mask);
+            return Err(if reachable { exhausted } else { PageError::Mask { mask: self.mask } });
+        };
+        for i in 0..count {
+            state.free.remove(&(first + i * self.page_size));
+        }
+        state.last = first;
+        drop(state);
+        // Every free page lies in a span of the memory.
+        let dma = DmaAddr(first);
+        let cpu = self.memory.cpu(dma).ok_or(exhausted)?;
+        self.memory.fill(cpu, len, 0).map_err(|_| exhausted)?;
+        Ok(Pages { cpu, dma, len })
+    }
+
+    fn free(&self, pages: Pages) {
+        let mut state = self.state.lock();
+        for i in 0..pages.len / self.page_size {
+            state.free.insert(pages.dma.0 + i * self.page_size);
+        }
+    }
+}
+
+impl fmt::Debug for PageAllocator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PageAllocator")
+            .field("page_size", &self.page_size)
+            .field("mask", &self.mask)
+            .field("order", &self.order)
+            .finish_non_exhaustive()
+    }
+}

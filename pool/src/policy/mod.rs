@@ -1,0 +1,71 @@
+//! Pool policies: values with a name, in one table.
+
+mod linked;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::CreateError;
+use crate::memory::Memory;
+use crate::page::PageSource;
+use crate::pool::{Geometry, Metadata, Pool};
+
+/// Makes a pool from memory, a page source and what the driver asks for.
+pub type Create =
+    dyn Fn(Arc<Memory>, Arc<dyn PageSource>, Geometry) -> Result<Box<dyn Pool>, CreateError> + Send + Sync;
+
+/// A way to run a DMA pool.
+#[derive(Clone)]
+pub struct Policy {
+    /// Its name on the command line.
+    pub name: Cow<'static, str>,
+    /// One line about it.
+    pub about: Cow<'static, str>,
+    /// Where it keeps its own data.
+    pub metadata: Metadata,
+    /// Smallest block in bytes.
+    pub smallest: u64,
+    /// Makes a pool.
+    pub create: Arc<Create>,
+}
+
+impl Policy {
+    /// A policy called `name`.
+    pub fn new(
+        name: impl Into<Cow<'static, str>>,
+        about: impl Into<Cow<'static, str>>,
+        metadata: Metadata,
+        smallest: u64,
+        create: impl Fn(Arc<Memory>, Arc<dyn PageSource>, Geometry) -> Result<Box<dyn Pool>, CreateError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        Self { name: name.into(), about: about.into(), metadata, smallest, create: Arc::new(create) }
+    }
+
+    /// The policy that the current kernel has.
+    #[must_use]
+    pub fn current() -> Self {
+        linked::ascending()
+    }
+}
+
+/// Every built-in policy, the oldest first.
+#[must_use]
+pub fn table() -> Vec<Policy> {
+    vec![linked::descending(), linked::ascending()]
+}
+
+/// The built-in policy of that name.
+#[must_use]
+pub fn by_name(name: &str) -> Option<Policy> {
+    table().into_iter().find(|policy| policy.name == name)
+}
+
+impl fmt::Debug for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Policy").field("name", &self.name).field("metadata", &self.metadata).finish_non_exhaustive()
+    }
+}

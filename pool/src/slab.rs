@@ -1,0 +1,91 @@
+//! A slab source: buffers of any size (Linux: `kmalloc`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bus::CpuAddr;
+use parking_lot::Mutex;
+
+use crate::page::{PageError, PageSource, Pages};
+use crate::pool::Flags;
+
+const SMALLEST_CLASS: u64 = 32;
+
+/// Buffers from a page source: powers of two up to half a page out of shared pages, larger ones in pages of their own.
+///
+/// Lists are kept outside the memory, so that a device's stray write damages data and not the allocator.
+pub struct Slab {
+    source: Arc<dyn PageSource>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Free buffers by class, last freed first out.
+    free: BTreeMap<u64, Vec<CpuAddr>>,
+    /// Live buffers: address to class, or to the pages of a large one.
+    live: BTreeMap<CpuAddr, Live>,
+    /// Pages cut up for classes; they stay until the slab is dropped.
+    pages: Vec<Pages>,
+}
+
+enum Live {
+    Class(u64),
+    Pages(Pages),
+}
+
+impl Slab {
+    /// A slab on `source`.
+    #[must_use]
+    pub fn new(source: Arc<dyn PageSource>) -> Self {
+        Self { source, state: Mutex::default() }
+    }
+
+    /// A buffer of at least `len` bytes, aligned to its rounded size up to a page. Its contents are not defined.
+    ///
+    /// # Errors
+    /// [`PageError`] if the source has no page.
+    pub fn alloc(&self, len: u64, flags: Flags) -> Result<CpuAddr, PageError> {
+        let mut state = self.state.lock();
+        if len > self.source.page_size() / 2 {
+            let pages = self.source.alloc(len, flags)?;
+            state.live.insert(pages.cpu, Live::Pages(pages));
+            return Ok(pages.cpu);
+        }
+        let class = len.max(SMALLEST_CLASS).next_power_of_two();
+        if state.free.get(&class).is_none_or(Vec::is_empty) {
+            let pages = self.source.alloc(self.source.page_size(), flags)?;
+            state.pages.push(pages);
+            let buffers = (0..pages.len / class).rev().map(|i| pages.cpu.offset(i * class));
+            state.free.entry(class).or_default().extend(buffers);
+        }
+        let buffer = state.free.get_mut(&class).and_then(Vec::pop);
+        // The list was filled above: a page holds at least two buffers of a class.
+        let buffer = buffer.ok_or(PageError::Exhausted { len: class, mask: u64::MAX })?;
+        state.live.insert(buffer, Live::Class(class));
+        Ok(buffer)
+    }
+
+    /// Takes a buffer back; `false` if it is none of this slab's live ones.
+    pub fn free(&self, buffer: CpuAddr) -> bool {
+        let mut state = self.state.lock();
+        match state.live.remove(&buffer) {
+            Some(Live::Class(class)) => state.free.entry(class).or_default().push(buffer),
+            Some(Live::Pages(pages)) => self.source.free(pages),
+            None => return false,
+        }
+        true
+    }
+
+    /// Buffers that are in use.
+    #[must_use]
+    pub fn live(&self) -> usize {
+        self.state.lock().live.len()
+    }
+}
+
+impl Drop for Slab {
+    fn drop(&mut self) {
+        self.state.get_mut().pages.drain(..).for_each(|pages| self.source.free(pages));
+    }
+}

@@ -1,0 +1,124 @@
+//! A pool as a driver holds it: any pool, with the ledger around it.
+
+use std::sync::Arc;
+
+use crate::error::{AllocError, CreateError, DestroyError, FreeError};
+use crate::finding::{Finding, Promise};
+use crate::ledger::{Ledger, PoolId};
+use crate::memory::Memory;
+use crate::page::{PageError, PageSource, Pages};
+use crate::policy::Policy;
+use crate::pool::{Block, Flags, Geometry, Pool};
+
+/// A named pool under the ledger's eyes.
+pub struct DmaPool {
+    name: String,
+    geometry: Geometry,
+    memory: Arc<Memory>,
+    ledger: Arc<Ledger>,
+    id: PoolId,
+    pool: Box<dyn Pool>,
+}
+
+/// A page source that tells the ledger which pages are the pool's.
+struct WatchedSource {
+    source: Arc<dyn PageSource>,
+    ledger: Arc<Ledger>,
+    id: PoolId,
+}
+
+impl PageSource for WatchedSource {
+    fn page_size(&self) -> u64 {
+        self.source.page_size()
+    }
+
+    fn alloc(&self, len: u64, flags: Flags) -> Result<Pages, PageError> {
+        let pages = self.source.alloc(len, flags)?;
+        self.ledger.page_added(self.id, pages);
+        Ok(pages)
+    }
+
+    fn free(&self, pages: Pages) {
+        self.ledger.page_removed(pages);
+        self.source.free(pages);
+    }
+}
+
+impl DmaPool {
+    /// Creates a pool by `policy` (`dma_pool_create`).
+    ///
+    /// # Errors
+    /// [`CreateError`] with the operand that is wrong.
+    pub fn create(
+        name: &str,
+        policy: &Policy,
+        geometry: Geometry,
+        memory: &Arc<Memory>,
+        source: &Arc<dyn PageSource>,
+        ledger: &Arc<Ledger>,
+    ) -> Result<Self, CreateError> {
+        let id = ledger.pool_created(name, policy, geometry);
+        let source: Arc<dyn PageSource> =
+            Arc::new(WatchedSource { source: Arc::clone(source), ledger: Arc::clone(ledger), id });
+        let pool = (policy.create)(Arc::clone(memory), source, geometry)?;
+        let (memory, ledger) = (Arc::clone(memory), Arc::clone(ledger));
+        Ok(Self { name: name.to_owned(), geometry, memory, ledger, id, pool })
+    }
+
+    /// Its name, such as `ci_hw_qh`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Hands out a block (`dma_pool_alloc`). What the pool breaks of its promises becomes a finding.
+    ///
+    /// # Errors
+    /// As [`Pool::alloc`].
+    pub fn alloc(&self, flags: Flags) -> Result<Block, AllocError> {
+        let block = self.pool.alloc(flags)?;
+        self.ledger.handed_out(self.id, block);
+        if flags.zero
+            && let Some(offset) = self.first_nonzero(block)
+        {
+            let seen = format!("byte {offset} of {} is not zero", block.dma);
+            self.ledger.report(Finding::PoolContract { pool: self.name.clone(), promise: Promise::Zeroing, seen });
+        }
+        Ok(block)
+    }
+
+    /// Takes a block back (`dma_pool_free`). A wrong free is a finding, and goes on to the pool all the same.
+    ///
+    /// # Errors
+    /// As [`Pool::free`]: what the policy itself notices.
+    pub fn free(&self, block: Block) -> Result<(), FreeError> {
+        self.ledger.freed(self.id, block);
+        self.pool.free(block)
+    }
+
+    /// Destroys the pool (`dma_pool_destroy`).
+    ///
+    /// # Errors
+    /// [`DestroyError::Busy`] with the owners by name.
+    pub fn destroy(&self) -> Result<(), DestroyError> {
+        let (held, owners) = self.ledger.holders(self.id);
+        match self.pool.destroy() {
+            Err(DestroyError::Busy { live, .. }) => Err(DestroyError::Busy { live, owners }),
+            // A pool that does not count leaves it to the ledger.
+            Ok(()) if held > 0 => Err(DestroyError::Busy { live: held, owners }),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Pages that it holds.
+    #[must_use]
+    pub fn pages(&self) -> usize {
+        self.pool.pages()
+    }
+
+    fn first_nonzero(&self, block: Block) -> Option<usize> {
+        let mut bytes = vec![0; self.geometry.size as usize];
+        self.memory.read(block.cpu, &mut bytes).ok()?;
+        bytes.iter().position(|&byte| byte != 0)
+    }
+}
