@@ -1,1 +1,20 @@
-//! (to come)
+//! USB functions on any device controller: what a board is to its host.
+//!
+//! A gadget implements [`usb::Gadget`] over [`usb::Udc`] and knows no controller. It has no clock, thread or socket: it
+//! runs when its controller's driver calls it, and in [`usb::Gadget::step`].
+//!
+//! - [`composite`]: chapter 9 for all gadgets ([`Composite`] over the [`Functions`] of its configurations), with
+//!   [`configuration`], [`strings`], [`endpoint`]
+//! - [`ethernet`]: Linux's Ethernet gadget 0525:a4a2 with RNDIS and CDC Ethernet, and a network behind it
+//!
+//! *Not implemented*: remote wakeup, USB 3, isochronous endpoints, OS descriptors; RNDIS power management and multicast
+//! lists, several RNDIS packets in one transfer; ECM statistics and multicast filters.
+
+pub mod composite;
+pub mod configuration;
+pub mod endpoint;
+pub mod ethernet;
+pub mod strings;
+
+pub use composite::{Composite, Functions};
+pub use ethernet::{EthernetConfig, EthernetGadget};

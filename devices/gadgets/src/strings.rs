@@ -1,0 +1,67 @@
+//! String descriptors with languages (Linux: `struct usb_gadget_strings`).
+
+use usb::ch9::{language_descriptor, string_descriptor};
+
+/// US English, the language that Linux's gadgets speak (USB-IF language identifiers).
+pub const US_ENGLISH: u16 = 0x0409;
+
+/// The text of a string descriptor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Text {
+    /// As it stands.
+    Fixed(String),
+    /// Followed by the name of the controller's driver, as composite.c's `composite_default_mfr` makes it.
+    WithDriver(String),
+}
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Self {
+        Self::Fixed(text.to_owned())
+    }
+}
+
+impl From<String> for Text {
+    fn from(text: String) -> Self {
+        Self::Fixed(text)
+    }
+}
+
+/// A gadget's strings: for each language a text for index 1, 2 and so on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Strings {
+    languages: Vec<(u16, Vec<Text>)>,
+}
+
+impl Strings {
+    /// No strings at all: also string 0, the list of languages, is refused.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds `texts` as the strings 1, 2 and so on of `language`. A language that is there already is replaced.
+    #[must_use]
+    pub fn with(mut self, language: u16, texts: impl IntoIterator<Item = Text>) -> Self {
+        let texts = texts.into_iter().collect();
+        match self.languages.iter_mut().find(|(known, _)| *known == language) {
+            Some((_, old)) => *old = texts,
+            None => self.languages.push((language, texts)),
+        }
+        self
+    }
+
+    /// The descriptor of string `index` in `language` (USB 2.0 §9.6.7); index 0 lists the languages. `driver` is the
+    /// name of the controller's driver. `None` if there is no such language or string.
+    #[must_use]
+    pub fn descriptor(&self, index: u8, language: u16, driver: &str) -> Option<Vec<u8>> {
+        if index == 0 {
+            let languages: Vec<u16> = self.languages.iter().map(|(language, _)| *language).collect();
+            return (!languages.is_empty()).then(|| language_descriptor(&languages));
+        }
+        let (_, texts) = self.languages.iter().find(|(known, _)| *known == language)?;
+        Some(match texts.get(usize::from(index) - 1)? {
+            Text::Fixed(text) => string_descriptor(text),
+            Text::WithDriver(text) => string_descriptor(&format!("{text}{driver}")),
+        })
+    }
+}
