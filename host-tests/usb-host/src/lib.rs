@@ -1,1 +1,37 @@
-//! (to come)
+//! A USB host: controller, hub and class drivers, as Linux has them, for a device's port in virtual time.
+//!
+//! - [`controller`]: URBs to packets, synchronous, without clock or thread ([`HostController`])
+//! - [`host`]: the port behind a hub, as a task ([`Host`]); [`HostConfig`] says where it is, [`Log`] gets its lines
+//! - [`device`]: what drivers and scenarios talk to ([`Device`])
+//! - [`configuration`], [`choice`], [`description`]: what a device says of itself, and which configuration is taken
+
+//!
+//! Enumeration has the tries, sleeps, timeouts, error numbers and log lines of Linux 6.1 (drivers/usb/core). All time
+//! is tokio's: with a paused clock, a timeout of five seconds costs microseconds.
+//!
+//! *Not implemented*: more than one port, hubs as devices, isochronous transfers, split transactions, USB 3, link power
+//! management, device quirks, over-current, an IP stack. The bus has no bandwidth: packets move as fast as both sides
+//! can. Addresses are those of the bus's numbers, where xHCI would choose its own.
+
+mod bus;
+pub mod choice;
+mod config;
+pub mod configuration;
+pub mod controller;
+pub mod description;
+pub mod device;
+mod enumeration;
+mod error;
+pub mod host;
+mod hub;
+mod log;
+mod strings;
+
+pub use bus::{CONTROL_TIMEOUT, UrbTransfer};
+pub use config::{HostConfig, PortPath, PortPathError};
+pub use controller::{Cancel, HostController};
+pub use device::Device;
+pub use error::HubError;
+pub use host::Host;
+pub use hub::HostEvent;
+pub use log::{Line, Log, MemoryLog, NoLog};

@@ -1,0 +1,52 @@
+//! Why a device could not be taken.
+
+use thiserror::Error;
+use usb::urb::UrbError;
+
+/// An error of the hub, with Linux's numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
+pub enum HubError {
+    /// A transfer failed.
+    #[error(transparent)]
+    Urb(#[from] UrbError),
+    /// Nothing is connected.
+    #[error("not connected (-107)")]
+    NotConnected,
+    /// The port did not become enabled.
+    #[error("port busy (-16)")]
+    Busy,
+    /// The connection changed during reset.
+    #[error("connection changed (-11)")]
+    Again,
+    /// A descriptor came with another type than asked for.
+    #[error("wrong descriptor (-61)")]
+    NoData,
+    /// No answer to an RNDIS request was a good one.
+    #[error("request refused (-137)")]
+    Refused,
+    /// An answer's offset and length lie outside of it, or the length is not the expected one.
+    #[error("answer out of range (-33)")]
+    Domain,
+}
+
+impl HubError {
+    /// Linux's negative error number.
+    #[must_use]
+    pub const fn errno(self) -> i32 {
+        match self {
+            Self::Urb(error) => error.errno(),
+            Self::NotConnected => -107,
+            Self::Busy => -16,
+            Self::Again => -11,
+            Self::NoData => -61,
+            Self::Refused => -137,
+            Self::Domain => -33,
+        }
+    }
+
+    /// Whether the device is gone, about which the log keeps silent.
+    #[must_use]
+    pub const fn is_gone(self) -> bool {
+        matches!(self, Self::Urb(UrbError::NoDevice))
+    }
+}
