@@ -10,6 +10,7 @@ use std::sync::Arc;
 use bus::{CpuAddr, DmaAddr};
 use parking_lot::Mutex;
 
+use super::busy;
 use crate::error::{AllocError, CreateError, DestroyError, FreeError};
 use crate::memory::{CpuFault, Memory};
 use crate::page::{PageSource, Pages};
@@ -63,7 +64,8 @@ struct State {
     /// Top of the stack; 0 when it is empty, as a null pointer.
     next: CpuAddr,
     pages: Vec<Pages>,
-    live: usize,
+    /// `nr_active`: what was handed out less what was freed, right or wrong.
+    active: i64,
 }
 
 impl Linked {
@@ -96,7 +98,7 @@ impl Linked {
         let links = || Ok((self.memory.read_u64(cpu.offset(NEXT))?, self.memory.read_u64(cpu.offset(DMA))?));
         let (next, dma) = links().map_err(|fault| AllocError::DamagedList { link: cpu, fault })?;
         state.next = CpuAddr(next);
-        state.live += 1;
+        state.active += 1;
         Ok(Some(Block { cpu, dma: DmaAddr(dma) }))
     }
 
@@ -121,7 +123,7 @@ impl Pool for Linked {
             None => {
                 // The kernel drops its lock here; another processor's block may be on the stack afterwards.
                 drop(state);
-                let page = self.source.alloc(self.layout.allocation, flags)?;
+                let page = self.source.alloc(self.layout.allocation, Flags { zero: false, ..flags })?;
                 state = self.state.lock();
                 let damaged = |fault| AllocError::DamagedList { link: page.cpu, fault };
                 self.add_page(&mut state, page).map_err(damaged)?;
@@ -139,15 +141,15 @@ impl Pool for Linked {
     fn free(&self, block: Block) -> Result<(), FreeError> {
         let mut state = self.state.lock();
         self.push(&mut state, block)?;
-        state.live = state.live.saturating_sub(1);
+        state.active -= 1;
         Ok(())
     }
 
     fn destroy(&self) -> Result<(), DestroyError> {
         let mut state = self.state.lock();
-        if state.live > 0 {
+        if state.active != 0 {
             // "busy" in the kernel's log; every page is leaked.
-            return Err(DestroyError::Busy { live: state.live, owners: Vec::new() });
+            return Err(busy(state.active));
         }
         state.next = CpuAddr(0);
         state.pages.drain(..).for_each(|page| self.source.free(page));

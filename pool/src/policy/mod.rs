@@ -1,12 +1,17 @@
 //! Pool policies: values with a name, in one table.
 
+mod external_bitmap;
+mod external_list;
+mod index_stack;
 mod linked;
+mod page_list;
+mod slots;
 
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::error::CreateError;
+use crate::error::{CreateError, DestroyError};
 use crate::memory::Memory;
 use crate::page::PageSource;
 use crate::pool::{Geometry, Metadata, Pool};
@@ -55,13 +60,26 @@ impl Policy {
 /// Every built-in policy, the oldest first.
 #[must_use]
 pub fn table() -> Vec<Policy> {
-    vec![linked::descending(), linked::ascending()]
+    vec![
+        page_list::policy(),
+        linked::descending(),
+        linked::ascending(),
+        external_list::policy(),
+        external_bitmap::policy(),
+        index_stack::policy(),
+    ]
 }
 
 /// The built-in policy of that name.
 #[must_use]
 pub fn by_name(name: &str) -> Option<Policy> {
     table().into_iter().find(|policy| policy.name == name)
+}
+
+/// The error of a destroy while the pool's count is not 0. It is negative if more was freed than handed out.
+fn busy(count: i64) -> DestroyError {
+    let owners = if count < 0 { vec![format!("the pool counts {count}")] } else { Vec::new() };
+    DestroyError::Busy { live: usize::try_from(count).unwrap_or(0), owners }
 }
 
 impl fmt::Debug for Policy {
