@@ -83,6 +83,8 @@ pub struct LayoutFinding {
     pub expected_at: DmaAddr,
     /// What is there.
     pub found: Found,
+    /// Whether what is there was all zero when the register was written; `None` without memory.
+    pub was_zero: Option<bool>,
     /// Where the driver's object of that index is, if anywhere.
     pub claimed_at: Option<DmaAddr>,
     /// The pool that the driver's objects came from, and the order in which it handed out blocks.
@@ -109,6 +111,8 @@ pub enum Finding {
         pool: String,
         /// What the block was.
         state: BlockState,
+        /// Offset of the write in the block, in bytes.
+        offset: u64,
         /// The pool's own data that the write hit.
         damaged: Vec<&'static str>,
     },
@@ -246,10 +250,10 @@ impl fmt::Display for Finding {
                 "the device read {} at {} ({} bytes): a free block of pool {pool} ({state})",
                 access.belief, access.addr, access.len
             ),
-            Self::WriteToFreedBlock { access, pool, state, damaged } => {
+            Self::WriteToFreedBlock { access, pool, state, offset, damaged } => {
                 write!(
                     f,
-                    "the device wrote {} at {} ({} bytes): a free block of pool {pool} ({state})",
+                    "the device wrote {} at {} ({} bytes), byte {offset} of a free block of pool {pool} ({state})",
                     access.belief, access.addr, access.len
                 )?;
                 if !damaged.is_empty() {

@@ -22,7 +22,7 @@ mod watched;
 pub use api::{Direction, DmaApi, MapError};
 pub use error::{AllocError, CreateError, DestroyError, FreeError};
 pub use finding::{Blame, BlockState, Finding, Found, LayoutFinding, Promise};
-pub use ledger::{AddressOrder, Ledger};
+pub use ledger::{AddressOrder, Counts, Ledger};
 pub use memory::{CpuFault, Memory, MemoryError, Span};
 pub use page::{PageAllocator, PageError, PageOrder, PageSource, Pages};
 pub use policy::Policy;

@@ -29,6 +29,7 @@ impl State {
                     slot,
                     expected_at,
                     found,
+                    was_zero: None,
                     claimed_at: claim.map(|(at, _)| at),
                     order: claim.and_then(|(_, pool)| pool).map(|pool| {
                         let record = &self.pools[pool];

@@ -27,6 +27,15 @@ const MOST_FINDINGS: usize = 64;
 /// First allocations of a pool that are remembered for its order.
 const REMEMBERED: usize = 64;
 
+/// How much a ledger has seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Blocks that pools handed out.
+    pub allocations: u64,
+    /// Accesses of devices that were judged.
+    pub accesses: u64,
+}
+
 /// Everything that is allocated or mapped, and what was wrong.
 pub struct Ledger {
     memory: Arc<Memory>,
@@ -38,6 +47,7 @@ struct State {
     pools: Vec<PoolRecord>,
     findings: Vec<Finding>,
     uncounted: u64,
+    counts: Counts,
 }
 
 pub(crate) struct PoolRecord {
@@ -59,7 +69,7 @@ impl Ledger {
     #[must_use]
     pub fn new(memory: Arc<Memory>) -> Arc<Self> {
         let map = Map::new(memory.spans());
-        let state = State { map, pools: Vec::new(), findings: Vec::new(), uncounted: 0 };
+        let state = State { map, pools: Vec::new(), findings: Vec::new(), uncounted: 0, counts: Counts::default() };
         Arc::new(Self { memory, state: Mutex::new(state) })
     }
 
@@ -74,6 +84,12 @@ impl Ledger {
     pub fn findings_total(&self) -> u64 {
         let state = self.state.lock();
         state.findings.len() as u64 + state.uncounted
+    }
+
+    /// How much was seen.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.state.lock().counts
     }
 
     /// Blocks of pools in use, with their pool's name and the driver's claim.
@@ -181,6 +197,7 @@ impl Ledger {
     /// Records that the pool handed out `block`, and holds it against what dma_pool promises.
     pub(crate) fn handed_out(&self, id: PoolId, block: Block) {
         let mut state = self.state.lock();
+        state.counts.allocations += 1;
         let State { map, pools, .. } = &mut *state;
         let pool = &mut pools[id.0];
         pool.live += 1;
@@ -237,6 +254,12 @@ impl Ledger {
         state.report(Finding::WrongFree { pool, block, seen });
     }
 
+    fn is_zero(&self, addr: DmaAddr, len: u64) -> Option<bool> {
+        let mut bytes = vec![0; usize::try_from(len).ok()?];
+        self.memory.read(self.memory.cpu(addr)?, &mut bytes).ok()?;
+        Some(bytes.iter().all(|&byte| byte == 0))
+    }
+
     /// Who holds blocks of a pool, for the error of a destroy.
     pub(crate) fn holders(&self, id: PoolId) -> (usize, Vec<String>) {
         const NAMED: usize = 8;
@@ -263,6 +286,7 @@ impl Ledger {
 impl Watch for Ledger {
     fn access(&self, access: &Access) {
         let mut state = self.state.lock();
+        state.counts.accesses += 1;
         if let Some(finding) = state.judge(access) {
             state.report(finding);
         }
@@ -270,7 +294,8 @@ impl Watch for Ledger {
 
     fn layout(&self, contract: &'static LayoutContract, written: DmaAddr, count: u32) {
         let mut state = self.state.lock();
-        if let Some(finding) = state.compare(contract, written, count) {
+        if let Some(mut finding) = state.compare(contract, written, count) {
+            finding.was_zero = self.is_zero(finding.expected_at, contract.size);
             state.report(Finding::LayoutContract(Box::new(finding)));
         }
     }
@@ -336,8 +361,9 @@ impl State {
             AccessKind::Read => Finding::ReadOfFreedBlock { access: *access, pool: name, state },
             AccessKind::Write => {
                 let start = block.map_or_else(|| pool.block_start(page, addr), |block| block.start);
-                let damaged = pool.damage(addr - start, access.len);
-                Finding::WriteToFreedBlock { access: *access, pool: name, state, damaged }
+                let offset = addr - start;
+                let damaged = pool.damage(offset, access.len);
+                Finding::WriteToFreedBlock { access: *access, pool: name, state, offset, damaged }
             }
         })
     }
