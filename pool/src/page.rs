@@ -1,6 +1,6 @@
 //! Where pools get their pages (Linux: `dma_alloc_coherent`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use thiserror::Error;
 use crate::memory::Memory;
 use crate::pool::Flags;
 
-/// A run of pages.
+/// A run of pages, as its source gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pages {
     /// The processor's address.
@@ -44,12 +44,13 @@ pub enum PageError {
     Injected,
 }
 
-/// A source of pages. Pages are aligned to their size and zeroed.
+/// A source of pages. Pages are zeroed.
 pub trait PageSource: Send + Sync {
     /// Page size in bytes: 4, 16 or 64 KiB.
     fn page_size(&self) -> u64;
 
-    /// A run of at least `len` bytes, aligned to a page.
+    /// A run of at least `len` bytes, aligned for devices to the smallest power of two of pages that holds it
+    /// (`dma_alloc_coherent`, Documentation/core-api/dma-api-howto.rst).
     ///
     /// # Errors
     /// [`PageError`]; without [`Flags::may_sleep`] it may come sooner.
@@ -77,12 +78,17 @@ pub struct PageAllocator {
     page_size: u64,
     mask: u64,
     order: PageOrder,
+    /// Whether there is any page below the mask, free or not.
+    reachable: bool,
     state: Mutex<State>,
 }
 
 struct State {
     /// DMA addresses of free pages below the mask.
     free: BTreeSet<u64>,
+    /// Runs in use: DMA address to length.
+    used: BTreeMap<u64, u64>,
+    wrong_frees: u64,
     random: u64,
     last: u64,
 }
@@ -93,18 +99,18 @@ impl PageAllocator {
     pub fn new(memory: Arc<Memory>, page_size: u64, mask: u64, order: PageOrder) -> Arc<Self> {
         let mut free = BTreeSet::new();
         for span in memory.spans() {
-            let mut page = span.dma.0.next_multiple_of(page_size);
-            while page.saturating_sub(span.dma.0) + page_size <= span.len
-                && page <= mask
-                && mask - page >= page_size - 1
-            {
+            // The last byte of a span is below 2^64; what is behind it need not be.
+            let last = (span.dma.0 + (span.len - 1)).min(mask);
+            let mut next = span.dma.0.checked_next_multiple_of(page_size);
+            while let Some(page) = next.filter(|&page| page <= last && last - page >= page_size - 1) {
                 free.insert(page);
-                page += page_size;
+                next = page.checked_add(page_size);
             }
         }
         let random = if let PageOrder::Scattered(seed) = order { seed } else { 0 };
-        let state = Mutex::new(State { free, random, last: u64::MAX });
-        Arc::new(Self { memory, page_size, mask, order, state })
+        let reachable = !free.is_empty();
+        let state = State { free, used: BTreeMap::new(), wrong_frees: 0, random, last: u64::MAX };
+        Arc::new(Self { memory, page_size, mask, order, reachable, state: Mutex::new(state) })
     }
 
     /// Pages that are free.
@@ -112,12 +118,28 @@ impl PageAllocator {
     pub fn free_pages(&self) -> usize {
         self.state.lock().free.len()
     }
+
+    /// Runs that were given back without being in use, or in part. They are not taken.
+    #[must_use]
+    pub fn wrong_frees(&self) -> u64 {
+        self.state.lock().wrong_frees
+    }
 }
 
 impl State {
     /// First page of a run of `count` free pages.
-    fn find(&mut self, count: u64, page_size: u64, order: PageOrder) -> Option<u64> {
-        let fits = |&page: &u64| (1..count).all(|i| self.free.contains(&(page + i * page_size)));
+    fn find(&mut self, count: u64, page_size: u64, order: PageOrder, memory: &Memory) -> Option<u64> {
+        let run = count.checked_mul(page_size).and_then(u64::checked_next_power_of_two)?;
+        // Spans that touch for devices need not touch for the processor.
+        let adjacent = |page: u64, len: u64| {
+            let first = memory.cpu(DmaAddr(page));
+            first.is_some_and(|first| memory.cpu(DmaAddr(page + (len - 1))) == Some(first.offset(len - 1)))
+        };
+        let fits = |&page: &u64| {
+            page & (run - 1) == 0
+                && (1..count).all(|i| page.checked_add(i * page_size).is_some_and(|next| self.free.contains(&next)))
+                && (count == 1 || adjacent(page, count * page_size))
+        };
         match order {
             PageOrder::Forward => self.free.iter().copied().find(fits),
             PageOrder::Backward => self.free.iter().rev().copied().find(fits),
@@ -153,13 +175,13 @@ impl PageSource for PageAllocator {
         let len = len.ok_or(exhausted)?;
         let mut state = self.state.lock();
         let count = len / self.page_size;
-        let Some(first) = state.find(count, self.page_size, self.order) else {
-            let reachable = self.memory.spans().iter().any(|span| span.dma.0 + (self.page_size - 1) <= self.mask);
-            return Err(if reachable { exhausted } else { PageError::Mask { mask: self.mask } });
+        let Some(first) = state.find(count, self.page_size, self.order, &self.memory) else {
+            return Err(if self.reachable { exhausted } else { PageError::Mask { mask: self.mask } });
         };
         for i in 0..count {
             state.free.remove(&(first + i * self.page_size));
         }
+        state.used.insert(first, len);
         state.last = first;
         drop(state);
         // Every free page lies in a span of the memory.
@@ -171,6 +193,11 @@ impl PageSource for PageAllocator {
 
     fn free(&self, pages: Pages) {
         let mut state = self.state.lock();
+        if state.used.get(&pages.dma.0) != Some(&pages.len) {
+            state.wrong_frees += 1;
+            return;
+        }
+        state.used.remove(&pages.dma.0);
         for i in 0..pages.len / self.page_size {
             state.free.insert(pages.dma.0 + i * self.page_size);
         }

@@ -46,22 +46,27 @@ impl Slab {
     /// # Errors
     /// [`PageError`] if the source has no page.
     pub fn alloc(&self, len: u64, flags: Flags) -> Result<CpuAddr, PageError> {
-        let mut state = self.state.lock();
-        if len > self.source.page_size() / 2 {
+        let page_size = self.source.page_size();
+        if len > page_size / 2 {
             let pages = self.source.alloc(len, flags)?;
-            state.live.insert(pages.cpu, Live::Pages(pages));
+            self.state.lock().live.insert(pages.cpu, Live::Pages(pages));
             return Ok(pages.cpu);
         }
         let class = len.max(SMALLEST_CLASS).next_power_of_two();
-        if state.free.get(&class).is_none_or(Vec::is_empty) {
-            let pages = self.source.alloc(self.source.page_size(), flags)?;
-            state.pages.push(pages);
-            let buffers = (0..pages.len / class).rev().map(|i| pages.cpu.offset(i * class));
-            state.free.entry(class).or_default().extend(buffers);
-        }
-        let buffer = state.free.get_mut(&class).and_then(Vec::pop);
-        // The list was filled above: a page holds at least two buffers of a class.
-        let buffer = buffer.ok_or(PageError::Exhausted { len: class, mask: u64::MAX })?;
+        let mut state = self.state.lock();
+        let buffer = match state.free.get_mut(&class).and_then(Vec::pop) {
+            Some(buffer) => buffer,
+            None => {
+                // The source may sleep.
+                drop(state);
+                let pages = self.source.alloc(page_size, flags)?;
+                state = self.state.lock();
+                state.pages.push(pages);
+                let others = (1..pages.len / class).rev().map(|i| pages.cpu.offset(i * class));
+                state.free.entry(class).or_default().extend(others);
+                pages.cpu
+            }
+        };
         state.live.insert(buffer, Live::Class(class));
         Ok(buffer)
     }
@@ -71,7 +76,10 @@ impl Slab {
         let mut state = self.state.lock();
         match state.live.remove(&buffer) {
             Some(Live::Class(class)) => state.free.entry(class).or_default().push(buffer),
-            Some(Live::Pages(pages)) => self.source.free(pages),
+            Some(Live::Pages(pages)) => {
+                drop(state);
+                self.source.free(pages);
+            }
             None => return false,
         }
         true
@@ -86,6 +94,11 @@ impl Slab {
 
 impl Drop for Slab {
     fn drop(&mut self) {
-        self.state.get_mut().pages.drain(..).for_each(|pages| self.source.free(pages));
+        let State { live, pages, .. } = std::mem::take(self.state.get_mut());
+        let large = live.into_values().filter_map(|live| match live {
+            Live::Pages(pages) => Some(pages),
+            Live::Class(_) => None,
+        });
+        pages.into_iter().chain(large).for_each(|pages| self.source.free(pages));
     }
 }

@@ -53,7 +53,7 @@ impl ExternalBitmap {
     fn fresh(&self, pages: Pages) -> Page {
         let count = self.slots.count();
         let mut bits = vec![0; count.div_ceil(64)];
-        if let Some(last) = bits.last_mut().filter(|_| count % 64 != 0) {
+        if let Some(last) = bits.last_mut().filter(|_| !count.is_multiple_of(64)) {
             *last = u64::MAX << (count % 64);
         }
         Page { pages, bits }
