@@ -31,6 +31,8 @@ pub struct Policy {
     pub metadata: Metadata,
     /// Smallest block in bytes.
     pub smallest: u64,
+    /// What identifies its code, for verdicts: a hash of the source text, or words.
+    pub fingerprint: Cow<'static, str>,
     /// Makes a pool.
     pub create: Arc<Create>,
 }
@@ -47,13 +49,24 @@ impl Policy {
         + Sync
         + 'static,
     ) -> Self {
-        Self { name: name.into(), about: about.into(), metadata, smallest, create: Arc::new(create) }
+        let fingerprint = Cow::Borrowed("code not identified");
+        Self { name: name.into(), about: about.into(), metadata, smallest, fingerprint, create: Arc::new(create) }
+    }
+
+    /// The same, identified by the text of its code (64-bit FNV-1a).
+    #[must_use]
+    pub fn of_source(mut self, text: &str) -> Self {
+        let hash = text
+            .bytes()
+            .fold(0xcbf29ce484222325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100000001b3));
+        self.fingerprint = format!("source {hash:016x}").into();
+        self
     }
 
     /// The policy that the current kernel has.
     #[must_use]
     pub fn current() -> Self {
-        linked::ascending()
+        linked::ascending().of_source(include_str!("linked.rs"))
     }
 }
 
@@ -61,12 +74,12 @@ impl Policy {
 #[must_use]
 pub fn table() -> Vec<Policy> {
     vec![
-        page_list::policy(),
-        linked::descending(),
-        linked::ascending(),
-        external_list::policy(),
-        external_bitmap::policy(),
-        index_stack::policy(),
+        page_list::policy().of_source(include_str!("page_list.rs")),
+        linked::descending().of_source(include_str!("linked.rs")),
+        Policy::current(),
+        external_list::policy().of_source(include_str!("external_list.rs")),
+        external_bitmap::policy().of_source(include_str!("external_bitmap.rs")),
+        index_stack::policy().of_source(include_str!("index_stack.rs")),
     ]
 }
 
