@@ -4,6 +4,8 @@ use usb::Speed;
 use usb::ch9::{ConfigurationDescriptor, DescriptorType, InterfaceDescriptor, descriptors};
 use zerocopy::{FromBytes, IntoBytes};
 
+/// `bmAttributes` of a bus-powered configuration: reserved bit 7 alone (USB 2.0 table 9-10).
+pub const BUS_POWERED: u8 = 0x80;
 /// `bmAttributes` of a self-powered configuration: reserved bit 7, and bit 6 (USB 2.0 table 9-10).
 pub const SELF_POWERED: u8 = 0xc0;
 
@@ -49,6 +51,13 @@ impl Configuration {
     #[must_use]
     pub fn with_string(mut self, index: u8) -> Self {
         self.header.string_index = index;
+        self
+    }
+
+    /// The same with `bMaxPower` for `milliamperes`, rounded up to 2 and at most 510.
+    #[must_use]
+    pub fn with_power(mut self, milliamperes: u16) -> Self {
+        self.header.max_power = u8::try_from(milliamperes.div_ceil(2)).unwrap_or(u8::MAX);
         self
     }
 

@@ -6,15 +6,21 @@
 //! - [`composite`]: chapter 9 for all gadgets ([`Composite`] over the [`Functions`] of its configurations), with
 //!   [`configuration`], [`strings`], [`endpoint`]
 //! - [`ethernet`]: Linux's Ethernet gadget 0525:a4a2 with RNDIS and CDC Ethernet, and a network behind it
+//! - [`fastboot`]: the bootloader gadget 18d1:d00d
+//! - [`source_sink`]: Gadget Zero 0525:a4a0, for throughput
 //!
-//! *Not implemented*: remote wakeup, USB 3, isochronous endpoints, OS descriptors; RNDIS power management and multicast
+//! *Not implemented*: remote wakeup, USB 3, isochronous endpoints, OS descriptors; Gadget Zero's loopback; sparse images and slots; RNDIS power management and multicast
 //! lists, several RNDIS packets in one transfer; ECM statistics and multicast filters.
 
 pub mod composite;
 pub mod configuration;
 pub mod endpoint;
 pub mod ethernet;
+pub mod fastboot;
+pub mod source_sink;
 pub mod strings;
 
 pub use composite::{Composite, Functions};
 pub use ethernet::{EthernetConfig, EthernetGadget};
+pub use fastboot::{FastbootConfig, FastbootGadget};
+pub use source_sink::{SourceSinkConfig, SourceSinkGadget};

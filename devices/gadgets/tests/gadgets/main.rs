@@ -1,4 +1,10 @@
 //! The gadgets on a controller driver without a controller.
 
 mod ethernet_descriptors;
+mod ethernet_network;
+mod fastboot;
+mod garbage;
 mod host;
+mod network_host;
+mod rndis;
+mod source_sink;
