@@ -60,7 +60,7 @@ impl DmaPool {
         let id = ledger.pool_created(name, policy, geometry);
         let source: Arc<dyn PageSource> =
             Arc::new(WatchedSource { source: Arc::clone(source), ledger: Arc::clone(ledger), id });
-        let pool = (policy.create)(Arc::clone(memory), source, geometry)?;
+        let pool = (policy.create)(Arc::clone(memory), source, geometry).inspect_err(|_| ledger.pool_gone(id))?;
         let (memory, ledger) = (Arc::clone(memory), Arc::clone(ledger));
         Ok(Self { name: name.to_owned(), geometry, memory, ledger, id, pool })
     }
@@ -102,12 +102,24 @@ impl DmaPool {
     /// [`DestroyError::Busy`] with the owners by name.
     pub fn destroy(&self) -> Result<(), DestroyError> {
         let (held, owners) = self.ledger.holders(self.id);
-        match self.pool.destroy() {
-            Err(DestroyError::Busy { live, .. }) => Err(DestroyError::Busy { live, owners }),
+        self.ledger.pool_ending(self.id);
+        let result = match self.pool.destroy() {
+            // What a pool counts and what is held differ after a wrong free.
+            Err(DestroyError::Busy { live, owners: own }) => {
+                let owners = if owners.is_empty() { own } else { owners };
+                return self.busy(live, owners);
+            }
             // A pool that does not count leaves it to the ledger.
             Ok(()) if held > 0 => Err(DestroyError::Busy { live: held, owners }),
             Ok(()) => Ok(()),
-        }
+        };
+        self.ledger.pool_gone(self.id);
+        result
+    }
+
+    fn busy(&self, live: usize, owners: Vec<String>) -> Result<(), DestroyError> {
+        self.ledger.pool_stays(self.id);
+        Err(DestroyError::Busy { live, owners })
     }
 
     /// Pages that it holds.

@@ -2,7 +2,6 @@
 
 use bus::{DmaAddr, LayoutContract, Owner};
 
-use super::map::At;
 use super::order::AddressOrder;
 use super::{BlockState, State};
 use crate::finding::{Found, LayoutFinding};
@@ -41,35 +40,35 @@ impl State {
     }
 
     fn object_at(&self, addr: DmaAddr, size: u64) -> Found {
-        match self.map.at(addr.0) {
-            At::Nothing => Found::Unmapped,
-            At::Pool(page) => {
-                let name = &self.pools[page.pool].name;
-                match page.block(addr.0) {
-                    Some(block) if block.live && block.start != addr.0 => Found::Interior,
-                    Some(block) if block.live => block.owner.map_or(Found::Unclaimed, Found::Claimed),
-                    Some(block) => {
-                        let state = BlockState::Freed { owner: block.owner, generation: block.generation };
-                        Found::FreeBlock(name.clone(), state)
-                    }
-                    None => Found::FreeBlock(name.clone(), BlockState::NeverAllocated),
+        if let Some(page) = self.map.pool_page(addr.0) {
+            return match page.block(addr.0) {
+                Some(block) if block.is_live() && block.start != addr.0 => Found::Interior,
+                Some(block) if block.is_live() => block.owner.map_or(Found::Unclaimed, Found::Claimed),
+                block => {
+                    let state = block.map_or(BlockState::NeverAllocated, |block| BlockState::Freed {
+                        owner: block.owner,
+                        generation: block.generation,
+                    });
+                    Found::FreeBlock(self.pools[page.pool].name.clone(), state)
                 }
-            }
-            At::Mapping(mapping) => {
-                let overlaps = |&&(start, len, _): &&(u64, u64, Owner)| start < addr.0 + size && addr.0 < start + len;
-                match mapping.claims.iter().find(overlaps) {
-                    Some(&(start, _, owner)) if start == addr.0 => Found::Claimed(owner),
-                    Some(_) => Found::Interior,
-                    None => Found::Unclaimed,
-                }
-            }
+            };
+        }
+        let end = addr.0.saturating_add(size);
+        let overlaps = |&&(start, len, _): &&(u64, u64, Owner)| start < end && addr.0 < start + len;
+        let mut mapped = false;
+        let claims = self.map.mappings_at(addr.0).inspect(|_| mapped = true).flat_map(|mapping| &mapping.claims);
+        match claims.filter(overlaps).min_by_key(|&&(start, _, _)| start.abs_diff(addr.0)) {
+            Some(&(start, _, owner)) if start == addr.0 => Found::Claimed(owner),
+            Some(_) => Found::Interior,
+            None if mapped => Found::Unclaimed,
+            None => Found::Unmapped,
         }
     }
 
     /// Where the driver has the object, and the pool it came from.
     fn find_claim(&self, owner: Owner) -> Option<(DmaAddr, Option<usize>)> {
         let in_pools = self.map.pool_pages().find_map(|page| {
-            let block = page.blocks.iter().find(|block| block.live && block.owner == Some(owner))?;
+            let block = page.blocks().iter().find(|block| block.is_live() && block.owner == Some(owner))?;
             Some((DmaAddr(block.start), Some(page.pool)))
         });
         let in_mappings = || {

@@ -2,13 +2,16 @@
 //!
 //! It wraps any pool from outside and never looks into one. Every query is O(1) by page; only a finding costs more.
 
+mod judge;
 mod layout;
 mod map;
 mod order;
+mod pool_page;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use bus::{Access, AccessKind, DmaAddr, LayoutContract, Owner, Watch};
+use bus::{Access, DmaAddr, LayoutContract, Owner, Watch};
 use parking_lot::Mutex;
 
 use crate::api::Direction;
@@ -18,7 +21,8 @@ use crate::page::Pages;
 use crate::policy::Policy;
 use crate::pool::{Block, Geometry, Metadata};
 
-use map::{At, BlockRecord, Map, PoolPage};
+use map::Map;
+use pool_page::PoolPage;
 
 pub use order::AddressOrder;
 
@@ -50,14 +54,32 @@ struct State {
     counts: Counts,
 }
 
-pub(crate) struct PoolRecord {
+struct PoolRecord {
     name: String,
     metadata: Metadata,
     size: u64,
     align: u64,
     boundary: u64,
+    /// From one block to the next, if blocks lie as dma_pool lays them out.
+    distance: u64,
     first: Vec<DmaAddr>,
-    live: usize,
+    /// Blocks in use that lie in no page of the pool.
+    strays: BTreeSet<u64>,
+    pages: usize,
+    state: PoolState,
+    /// A device rewrote the pool's own data.
+    damaged: bool,
+    /// The driver freed what was not its to free.
+    misused: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PoolState {
+    InUse,
+    /// Its pages may go, whoever holds blocks in them.
+    Ending,
+    /// The record may be used again.
+    Gone,
 }
 
 /// A pool's number in the ledger.
@@ -99,8 +121,8 @@ impl Ledger {
         let mut live: Vec<_> = state
             .map
             .pool_pages()
-            .flat_map(|page| page.blocks.iter().map(move |block| (page.pool, block)))
-            .filter(|(_, block)| block.live)
+            .flat_map(|page| page.blocks().iter().map(move |block| (page.pool, block)))
+            .filter(|(_, block)| block.is_live())
             .map(|(pool, block)| (state.pools[pool].name.clone(), DmaAddr(block.start), block.owner))
             .collect();
         live.sort_by_key(|&(_, addr, _)| addr);
@@ -118,21 +140,21 @@ impl Ledger {
     /// The order of the first blocks that the pool called `name` handed out.
     #[must_use]
     pub fn order(&self, name: &str) -> Option<AddressOrder> {
-        self.state.lock().pools.iter().find(|pool| pool.name == name).map(|pool| AddressOrder::of(&pool.first))
+        let state = self.state.lock();
+        let mut named = state.pools.iter().filter(|pool| pool.name == name);
+        let pool = named.clone().find(|pool| pool.state != PoolState::Gone).or_else(|| named.next())?;
+        Some(AddressOrder::of(&pool.first))
     }
 
     /// The driver's claim on the object that begins at or contains `addr`.
     #[must_use]
     pub fn owner_at(&self, addr: DmaAddr) -> Option<Owner> {
         let state = self.state.lock();
-        match state.map.at(addr.0) {
-            At::Pool(page) => page.block(addr.0).filter(|block| block.live && block.contains(addr.0))?.owner,
-            At::Mapping(mapping) => {
-                let within = |&&(start, len, _): &&(u64, u64, Owner)| addr.0.wrapping_sub(start) < len;
-                mapping.claims.iter().find(within).map(|&(_, _, owner)| owner)
-            }
-            At::Nothing => None,
+        if let Some(page) = state.map.pool_page(addr.0) {
+            return page.block(addr.0).filter(|block| block.is_live() && block.contains(addr.0))?.owner;
         }
+        let mut claims = state.map.mappings_at(addr.0).flat_map(|mapping| &mapping.claims);
+        claims.find(|&&(start, len, _)| addr.0.wrapping_sub(start) < len).map(|&(_, _, owner)| owner)
     }
 
     /// Records the driver's claim on `len` bytes at `addr`: a live block, or part of a mapping.
@@ -141,8 +163,8 @@ impl Ledger {
     pub fn claim(&self, addr: DmaAddr, len: u64, owner: Owner) -> bool {
         let mut state = self.state.lock();
         if let Some(page) = state.map.pool_page_mut(addr.0) {
-            return match page.block_mut(addr.0) {
-                Some(block) if block.live && block.start == addr.0 => {
+            return match page.beginning_at(addr.0) {
+                Some(block) if block.is_live() => {
                     block.owner = Some(owner);
                     true
                 }
@@ -169,29 +191,73 @@ impl Ledger {
 
     pub(crate) fn pool_created(&self, name: &str, policy: &Policy, geometry: Geometry) -> PoolId {
         let mut state = self.state.lock();
-        state.pools.push(PoolRecord {
+        let align = geometry.align.max(1);
+        let distance = geometry.size.max(policy.smallest).max(1);
+        let record = PoolRecord {
             name: name.to_owned(),
             metadata: policy.metadata,
-            size: geometry.size,
-            align: geometry.align.max(1),
+            size: geometry.size.max(1),
+            align,
             boundary: geometry.boundary,
+            // Wrong geometries come here too, before the policy refuses them.
+            distance: distance.checked_next_multiple_of(align).unwrap_or(distance),
             first: Vec::new(),
-            live: 0,
-        });
-        PoolId(state.pools.len() - 1)
+            strays: BTreeSet::new(),
+            pages: 0,
+            state: PoolState::InUse,
+            damaged: false,
+            misused: false,
+        };
+        let reusable = |pool: &PoolRecord| pool.state == PoolState::Gone && pool.pages == 0 && pool.name == name;
+        match state.pools.iter().position(reusable) {
+            Some(id) => {
+                state.pools[id] = record;
+                PoolId(id)
+            }
+            None => {
+                state.pools.push(record);
+                PoolId(state.pools.len() - 1)
+            }
+        }
+    }
+
+    /// Records that the pool is being destroyed: pages that go take their blocks with them.
+    pub(crate) fn pool_ending(&self, id: PoolId) {
+        self.state.lock().pools[id.0].state = PoolState::Ending;
+    }
+
+    /// Records that the pool was not destroyed after all.
+    pub(crate) fn pool_stays(&self, id: PoolId) {
+        self.state.lock().pools[id.0].state = PoolState::InUse;
+    }
+
+    /// Records that the pool is no more.
+    pub(crate) fn pool_gone(&self, id: PoolId) {
+        self.state.lock().pools[id.0].state = PoolState::Gone;
     }
 
     pub(crate) fn page_added(&self, id: PoolId, pages: Pages) {
         let mut state = self.state.lock();
-        let pool = &state.pools[id.0];
-        // Every block begins at a multiple of the largest power of two that divides the distance between blocks.
-        let distance = pool.size.next_multiple_of(pool.align);
-        let page = PoolPage::new(id.0, pages.dma.0, pages.len, distance & distance.wrapping_neg());
+        let pool = &mut state.pools[id.0];
+        pool.pages += 1;
+        // Usually a block begins at a multiple of the largest power of two that divides the distance between blocks.
+        let page = PoolPage::new(id.0, pages.dma.0, pages.len, pool.distance & pool.distance.wrapping_neg());
         state.map.add_pool_page(page);
     }
 
     pub(crate) fn page_removed(&self, pages: Pages) {
-        self.state.lock().map.remove_pool_page(pages.dma);
+        let mut state = self.state.lock();
+        let Some(page) = state.map.remove_pool_page(pages.dma) else { return };
+        let pool = &mut state.pools[page.pool];
+        pool.pages = pool.pages.saturating_sub(1);
+        let live = page.blocks().iter().find(|block| block.is_live());
+        if let Some(live) = live.filter(|_| pool.state == PoolState::InUse) {
+            let block =
+                Block { cpu: self.memory.cpu(DmaAddr(live.start)).unwrap_or_default(), dma: DmaAddr(live.start) };
+            let seen = format!("the page at {} was given back, and {} is in use", pages.dma, block.dma);
+            let finding = pool.broken(Promise::OwnPages, block, seen);
+            state.report(finding);
+        }
     }
 
     /// Records that the pool handed out `block`, and holds it against what dma_pool promises.
@@ -200,58 +266,88 @@ impl Ledger {
         state.counts.allocations += 1;
         let State { map, pools, .. } = &mut *state;
         let pool = &mut pools[id.0];
-        pool.live += 1;
         if pool.first.len() < REMEMBERED {
             pool.first.push(block.dma);
         }
-        let name = pool.name.clone();
         let (size, align, boundary) = (pool.size, pool.align, pool.boundary);
-        let own = map.pool_page_mut(block.dma.0).filter(|page| {
-            page.pool == id.0 && block.dma.0.checked_add(size).is_some_and(|end| end <= page.base + page.len)
-        });
-        let Some(page) = own else {
-            state.report(Finding::AttackerAddress { pool: name, block });
+        let page = map.pool_page_mut(block.dma.0);
+        let Some(page) = page.filter(|page| page.pool == id.0 && page.holds(block.dma.0, size)) else {
+            pool.strays.insert(block.dma.0);
+            let seen = format!("{} and {size} bytes are not in a page of this pool", block.dma);
+            let finding = pool.broken(Promise::OwnPages, block, seen);
+            state.report(finding);
             return;
         };
-        let mut broken = Vec::new();
-        if self.memory.cpu(block.dma) != Some(block.cpu) {
-            broken.push((Promise::SameMemory, format!("{} and {} are not the same memory", block.cpu, block.dma)));
-        }
-        if !block.dma.is_aligned(align) {
-            broken.push((Promise::Alignment, format!("{} is not aligned to {align} bytes", block.dma)));
-        }
-        if boundary != 0 && block.dma.0 / boundary != (block.dma.0 + size - 1) / boundary {
-            broken.push((Promise::Boundary, format!("{} and {size} bytes cross a multiple of {boundary}", block.dma)));
-        }
-        if let Some(other) = page.overlapping(block.dma.0, size) {
+        let mut findings = Vec::new();
+        if let Some(other) = page.hand_out(block, size) {
             let holder = other.owner.map_or_else(|| "no one named".to_owned(), |owner| owner.to_string());
-            let text = format!("{} overlaps the live block at {:#x} ({holder})", block.dma, other.start);
-            broken.push((Promise::NoOverlap, text));
+            let seen = format!("{} overlaps the live block at {:#x} ({holder})", block.dma, other.start);
+            findings.push(pool.broken(Promise::NoOverlap, block, seen));
         }
-        page.hand_out(block.dma.0, size);
-        for (promise, seen) in broken {
-            state.report(Finding::PoolContract { pool: name.clone(), promise, seen });
+        if self.memory.cpu(block.dma) != Some(block.cpu) {
+            let seen = format!("{} and {} are not the same memory", block.cpu, block.dma);
+            findings.push(pool.broken(Promise::SameMemory, block, seen));
         }
+        if !block.dma.0.is_multiple_of(align) {
+            let seen = format!("{} is not aligned to {align} bytes", block.dma);
+            findings.push(pool.broken(Promise::Alignment, block, seen));
+        }
+        if boundary != 0 && block.dma.0 / boundary != (block.dma.0 + (size - 1)) / boundary {
+            let seen = format!("{} and {size} bytes cross a multiple of {boundary}", block.dma);
+            findings.push(pool.broken(Promise::Boundary, block, seen));
+        }
+        findings.into_iter().for_each(|finding| state.report(finding));
     }
 
     /// Records that the driver frees `block`; a wrong free is a finding.
     pub(crate) fn freed(&self, id: PoolId, block: Block) {
         let mut state = self.state.lock();
-        let seen = match state.map.pool_page_mut(block.dma.0) {
-            Some(page) if page.pool == id.0 => match page.block_mut(block.dma.0) {
-                Some(record) if record.start == block.dma.0 && record.live => {
-                    record.live = false;
-                    state.pools[id.0].live -= 1;
-                    return;
+        let State { map, pools, .. } = &mut *state;
+        let pool = &mut pools[id.0];
+        if pool.strays.remove(&block.dma.0) {
+            return;
+        }
+        let seen = match map.pool_page_mut(block.dma.0) {
+            Some(page) if page.pool == id.0 => match page.beginning_at(block.dma.0) {
+                Some(record) if record.is_live() => {
+                    if record.cpu == block.cpu {
+                        record.holders -= 1;
+                        return;
+                    }
+                    format!("it was handed out as {} / {}", record.cpu, block.dma)
                 }
-                Some(record) if record.start == block.dma.0 => "it is free already".to_owned(),
-                Some(record) if record.live => format!("it lies inside the block at {:#x}", record.start),
-                _ => "no block begins there".to_owned(),
+                Some(_) => "it is free already".to_owned(),
+                None => match page.block(block.dma.0) {
+                    Some(around) if around.is_live() && around.contains(block.dma.0) => {
+                        format!("it lies inside the block at {:#x}", around.start)
+                    }
+                    _ => "no block begins there".to_owned(),
+                },
             },
             _ => "it lies in no page of this pool".to_owned(),
         };
-        let pool = state.pools[id.0].name.clone();
+        pool.misused = true;
+        let pool = pool.name.clone();
         state.report(Finding::WrongFree { pool, block, seen });
+    }
+
+    /// Who holds blocks of a pool, for the error of a destroy.
+    pub(crate) fn holders(&self, id: PoolId) -> (usize, Vec<String>) {
+        const NAMED: usize = 8;
+        let state = self.state.lock();
+        let blocks = state.map.pool_pages().filter(|page| page.pool == id.0).flat_map(PoolPage::blocks);
+        let live = blocks.filter(|block| block.is_live()).map(|block| (block.start, block.owner));
+        let strays = state.pools[id.0].strays.iter().map(|&start| (start, None));
+        let mut held: Vec<_> = live.chain(strays).collect();
+        held.sort_by_key(|&(start, _)| start);
+        let name = |&(start, owner): &(u64, Option<Owner>)| {
+            owner.map_or_else(|| format!("an unnamed block at {start:#x}"), |owner| owner.to_string())
+        };
+        let mut names: Vec<_> = held.iter().take(NAMED).map(name).collect();
+        if held.len() > NAMED {
+            names.push(format!("{} more", held.len() - NAMED));
+        }
+        (held.len(), names)
     }
 
     fn is_zero(&self, addr: DmaAddr, len: u64) -> Option<bool> {
@@ -259,35 +355,16 @@ impl Ledger {
         self.memory.read(self.memory.cpu(addr)?, &mut bytes).ok()?;
         Some(bytes.iter().all(|&byte| byte == 0))
     }
-
-    /// Who holds blocks of a pool, for the error of a destroy.
-    pub(crate) fn holders(&self, id: PoolId) -> (usize, Vec<String>) {
-        const NAMED: usize = 8;
-        let state = self.state.lock();
-        let mut owners: Vec<_> = state
-            .map
-            .pool_pages()
-            .filter(|page| page.pool == id.0)
-            .flat_map(|page| &page.blocks)
-            .filter(|block| block.live)
-            .collect();
-        owners.sort_by_key(|block| block.start);
-        let name = |block: &&BlockRecord| {
-            block.owner.map_or_else(|| format!("an unnamed block at {:#x}", block.start), |owner| owner.to_string())
-        };
-        let mut names: Vec<_> = owners.iter().take(NAMED).map(name).collect();
-        if owners.len() > NAMED {
-            names.push(format!("{} more", owners.len() - NAMED));
-        }
-        (owners.len(), names)
-    }
 }
 
 impl Watch for Ledger {
     fn access(&self, access: &Access) {
         let mut state = self.state.lock();
         state.counts.accesses += 1;
-        if let Some(finding) = state.judge(access) {
+        if let Some((finding, damaged)) = state.judge(access) {
+            if let Some(pool) = damaged {
+                state.pools[pool].damaged = true;
+            }
             state.report(finding);
         }
     }
@@ -301,12 +378,6 @@ impl Watch for Ledger {
     }
 }
 
-impl BlockRecord {
-    fn contains(&self, addr: u64) -> bool {
-        addr.wrapping_sub(self.start) < self.size
-    }
-}
-
 impl State {
     fn report(&mut self, finding: Finding) {
         if self.findings.len() < MOST_FINDINGS {
@@ -315,78 +386,20 @@ impl State {
             self.uncounted += 1;
         }
     }
-
-    fn judge(&self, access: &Access) -> Option<Finding> {
-        let (mut addr, mut left) = (access.addr.0, access.len);
-        // An access usually lies in one object; a long one may cross several mappings that touch.
-        while left > 0 {
-            match self.map.at(addr) {
-                At::Nothing => return Some(Finding::Unmapped { access: *access }),
-                At::Pool(page) => return self.judge_block(page, addr, access),
-                At::Mapping(mapping) => {
-                    if !mapping.direction.allows(access.kind) {
-                        return Some(Finding::AgainstDirection { access: *access });
-                    }
-                    let inside = mapping.len - (addr - mapping.start);
-                    let step = inside.min(left);
-                    left -= step;
-                    addr = addr.wrapping_add(step);
-                }
-            }
-        }
-        None
-    }
-
-    fn judge_block(&self, page: &PoolPage, addr: u64, access: &Access) -> Option<Finding> {
-        let pool = &self.pools[page.pool];
-        let block = page.block(addr);
-        if let Some(block) = block
-            && block.live
-            && block.contains(addr)
-        {
-            let inside = block.start + block.size - addr;
-            return (access.len > inside).then(|| Finding::CrossesBlocks {
-                access: *access,
-                pool: pool.name.clone(),
-                owner: block.owner,
-                inside,
-            });
-        }
-        let state = match block {
-            Some(block) if !block.live => BlockState::Freed { owner: block.owner, generation: block.generation },
-            _ => BlockState::NeverAllocated,
-        };
-        let name = pool.name.clone();
-        Some(match access.kind {
-            AccessKind::Read => Finding::ReadOfFreedBlock { access: *access, pool: name, state },
-            AccessKind::Write => {
-                let start = block.map_or_else(|| pool.block_start(page, addr), |block| block.start);
-                let offset = addr - start;
-                let damaged = pool.damage(offset, access.len);
-                Finding::WriteToFreedBlock { access: *access, pool: name, state, offset, damaged }
-            }
-        })
-    }
 }
 
 impl PoolRecord {
-    /// Where the block around `addr` begins, if blocks lie as dma_pool lays them out.
-    fn block_start(&self, page: &PoolPage, addr: u64) -> u64 {
-        let size = self.size.next_multiple_of(self.align);
-        let boundary = if self.boundary == 0 { page.len } else { self.boundary.min(page.len) };
-        let from_boundary = (addr - page.base) % boundary;
-        addr - from_boundary % size
-    }
-
-    /// The pool's own data that a write of `len` bytes at `offset` in a free block hits.
-    fn damage(&self, offset: u64, len: u64) -> Vec<&'static str> {
-        match self.metadata {
-            Metadata::OutOfBand => Vec::new(),
-            Metadata::InBlock(fields) => fields
-                .iter()
-                .filter(|field| offset < field.start + field.len && field.start < offset + len)
-                .map(|field| field.name)
-                .collect(),
+    /// The finding for a broken promise: the pool's own fault only if nobody tampered with it before.
+    fn broken(&self, promise: Promise, block: Block, seen: String) -> Finding {
+        let pool = self.name.clone();
+        let in_block = matches!(self.metadata, Metadata::InBlock(_));
+        if self.misused {
+            let seen = format!("it freed wrongly before, and now the pool breaks {promise:?}: {seen}");
+            Finding::WrongFree { pool, block, seen }
+        } else if in_block && (self.damaged || promise == Promise::OwnPages) {
+            Finding::AttackerAddress { pool, block }
+        } else {
+            Finding::PoolContract { pool, promise, seen }
         }
     }
 }
