@@ -86,10 +86,8 @@ impl Configuration {
         let body = if speed == Speed::High { &self.high } else { &self.full };
         let mut header = self.header;
         header.descriptor_type = kind.0;
-        let mut bytes = Vec::with_capacity(size_of_val(&header) + body.len());
-        header.total_length = u16::try_from(bytes.capacity()).unwrap_or(u16::MAX).into();
-        bytes.extend_from_slice(header.as_bytes());
-        bytes.extend_from_slice(body);
-        bytes
+        let total = size_of_val(&header) + body.len();
+        header.total_length = u16::try_from(total).unwrap_or(u16::MAX).into();
+        [header.as_bytes(), body].concat()
     }
 }

@@ -117,7 +117,7 @@ impl Ecm {
     }
 
     /// Sends the next notification if none is in flight (`ecm_do_notify`).
-    fn tell(&mut self, udc: &mut dyn Udc, link: &mut Link) {
+    pub(super) fn tell(&mut self, udc: &mut dyn Udc, link: &mut Link) {
         if self.notify.is_busy() {
             return;
         }

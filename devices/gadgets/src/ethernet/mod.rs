@@ -184,6 +184,9 @@ impl Functions for Ethernet {
     }
 
     fn step(&mut self, udc: &mut dyn Udc, now: Duration) -> Option<Duration> {
+        // What the controller had no memory for is tried again.
+        self.rndis.tell(udc, &mut self.link);
+        self.ecm.tell(udc, &mut self.link);
         if !self.link.is_up() {
             return None;
         }

@@ -139,8 +139,10 @@ impl Rndis {
         self.tell(udc, link);
     }
 
-    fn tell(&mut self, udc: &mut dyn Udc, link: &mut Link) {
+    /// Sends the next notification if none is in flight (`rndis_response_available`).
+    pub(super) fn tell(&mut self, udc: &mut dyn Udc, link: &mut Link) {
         if self.untold > 0 && !self.notify.is_busy() {
+            // A refused one is tried again in the next step.
             let _ = self.notify.send(udc, link.next_id(), RESPONSE_AVAILABLE.to_vec());
         }
     }

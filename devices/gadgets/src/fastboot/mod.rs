@@ -3,6 +3,7 @@
 mod protocol;
 mod storage;
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use usb::ch9::{DescriptorType, DeviceDescriptor, InterfaceDescriptor};
@@ -166,6 +167,8 @@ pub struct Fastboot {
     room: usize,
     /// IN requests queued.
     responding: usize,
+    /// Responses that the controller has not taken yet.
+    unsent: VecDeque<Request>,
     /// The response that ends the bootloader.
     last_words: Option<(u64, Event)>,
     event: Option<Event>,
@@ -185,6 +188,7 @@ impl Fastboot {
             queued: 0,
             room: 0,
             responding: 0,
+            unsent: VecDeque::new(),
             last_words: None,
             event: None,
             spare: Vec::new(),
@@ -207,7 +211,7 @@ impl Fastboot {
         loop {
             let (size, depth) = match self.waiting {
                 Waiting::Nothing => return,
-                Waiting::Command if self.responding >= MAX_RESPONSES => return,
+                Waiting::Command if self.responding + self.unsent.len() >= MAX_RESPONSES => return,
                 Waiting::Command => (self.max_packet, 1),
                 Waiting::Data(announced) => {
                     let missing = announced.saturating_sub(self.bootloader.image.len()).saturating_sub(self.room);
@@ -232,13 +236,23 @@ impl Fastboot {
         }
     }
 
-    /// Queues a response; its name if the controller took it.
-    fn respond(&mut self, udc: &mut dyn Udc, response: &Response) -> Option<u64> {
-        let request = Request { id: self.next_id(), data: response.to_bytes(), ..Request::default() };
-        let id = request.id;
-        udc.queue(BULK_IN.address(), request).ok()?;
-        self.responding += 1;
-        Some(id)
+    /// Answers the host; the name of the request that does it.
+    fn respond(&mut self, udc: &mut dyn Udc, response: &Response) -> u64 {
+        let id = self.next_id();
+        self.unsent.push_back(Request { id, data: response.to_bytes(), ..Request::default() });
+        self.send(udc);
+        id
+    }
+
+    /// Queues the responses in their order, as far as the controller takes them.
+    fn send(&mut self, udc: &mut dyn Udc) {
+        while let Some(request) = self.unsent.pop_front() {
+            if let Err(refused) = udc.queue(BULK_IN.address(), request) {
+                self.unsent.push_front(refused.request);
+                return;
+            }
+            self.responding += 1;
+        }
     }
 
     fn command(&mut self, udc: &mut dyn Udc, command: &[u8]) {
@@ -247,7 +261,7 @@ impl Fastboot {
             return;
         }
         let (responses, next) = self.bootloader.execute(command);
-        let last = responses.iter().map(|response| self.respond(udc, response)).fold(None, |_, id| id);
+        let last = responses.iter().map(|response| self.respond(udc, response)).last();
         match next {
             Next::Command => {}
             Next::Download(size) => {
@@ -322,6 +336,7 @@ impl Fastboot {
         {
             self.event = Some(event);
         }
+        self.send(udc);
         self.refill(udc);
     }
 
@@ -368,6 +383,7 @@ impl Functions for Fastboot {
         let _ = udc.disable(BULK_OUT.address());
         self.first_id = self.next_id + 1;
         (self.queued, self.room, self.responding) = (0, 0, 0);
+        self.unsent.clear();
         self.last_words = None;
         if let Waiting::Data(_) = self.waiting {
             self.bootloader.image = Vec::new();
@@ -391,6 +407,7 @@ impl Functions for Fastboot {
     }
 
     fn step(&mut self, udc: &mut dyn Udc, _now: Duration) -> Option<Duration> {
+        self.send(udc);
         self.refill(udc);
         None
     }

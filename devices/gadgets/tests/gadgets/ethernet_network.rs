@@ -251,3 +251,26 @@ fn without_a_link_there_is_nothing_to_do() {
     host.set_interface(1, 1).unwrap();
     assert!(host.gadget.is_link_up());
 }
+
+#[test]
+fn a_controller_without_memory_is_asked_again_in_the_next_step() {
+    let mut host = NetworkHost::new(Framing::Rndis, Speed::Full);
+    while host.usb.receive(2).is_some() {}
+    host.usb.udc.exhausted = true;
+    let keepalive = rndis_message(8, &[1]);
+    host.usb.control(SetupPacket::new(0x21, 0, 0, 0, 12), &keepalive).unwrap();
+    assert!(host.usb.send(1, &[0; 64]));
+    host.usb.step();
+    assert_eq!((host.usb.udc.depth(EndpointAddress::r#in(2)), host.usb.udc.depth(OUT)), (0, 1));
+    host.usb.udc.exhausted = false;
+    host.usb.step();
+    assert_eq!((host.usb.udc.depth(EndpointAddress::r#in(2)), host.usb.udc.depth(OUT)), (1, 2));
+
+    let mut host = Host::new(EthernetGadget::new(EthernetConfig::default()), Speed::Full);
+    host.udc.exhausted = true;
+    host.set_configuration(1).unwrap();
+    assert_eq!(host.receive(2), None);
+    host.udc.exhausted = false;
+    host.step();
+    assert_eq!(host.receive(2).unwrap()[..2], [0xa1, 0x00]);
+}

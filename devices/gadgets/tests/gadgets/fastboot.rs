@@ -220,3 +220,20 @@ fn a_host_that_never_reads_is_held_off() {
     assert_eq!(responses(&mut host).len(), 64);
     assert_eq!(one(&mut host, "getvar:version"), "OKAY0.4");
 }
+
+#[test]
+fn a_controller_without_memory_is_asked_again_in_the_next_step() {
+    let mut host = bootloader(Speed::Full);
+    host.udc.exhausted = true;
+    assert!(host.send(1, b"getvar:all"));
+    assert_eq!((host.udc.depth(OUT), host.udc.depth(IN)), (0, 0));
+    host.step();
+    assert_eq!((host.udc.depth(OUT), host.udc.depth(IN)), (0, 0));
+    host.udc.exhausted = false;
+    host.step();
+    let all = responses(&mut host);
+    assert_eq!((all[0].as_str(), all[8].as_str(), all.len()), ("INFOversion: 0.4", "OKAY", 9));
+    assert!(host.send(1, b"reboot"));
+    assert_eq!(responses(&mut host), ["OKAY"]);
+    assert_eq!(host.gadget.take_event(), Some(Event::Reboot));
+}

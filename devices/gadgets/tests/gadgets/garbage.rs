@@ -20,6 +20,7 @@ enum Action {
     Receive(u8),
     Reset(bool),
     Disconnect,
+    Exhaust(bool),
     Step,
 }
 
@@ -91,6 +92,7 @@ fn action() -> impl Strategy<Value = Action> {
         4 => (1u8..3).prop_map(Action::Receive),
         1 => any::<bool>().prop_map(Action::Reset),
         1 => Just(Action::Disconnect),
+        1 => any::<bool>().prop_map(Action::Exhaust),
         3 => Just(Action::Step),
     ]
 }
@@ -108,6 +110,7 @@ fn survive<G: Gadget>(gadget: G, configure: &[Action], actions: &[Action]) {
             Action::Receive(number) => drop(host.receive(*number)),
             Action::Reset(high) => host.reset(if *high { Speed::High } else { Speed::Full }),
             Action::Disconnect => host.gadget.disconnect(&mut host.udc),
+            Action::Exhaust(exhausted) => host.udc.exhausted = *exhausted,
             Action::Step => {
                 host.now += std::time::Duration::from_millis(50);
                 let again = host.step();

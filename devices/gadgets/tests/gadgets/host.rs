@@ -17,6 +17,8 @@ pub(crate) struct MockUdc {
     pub(crate) back: VecDeque<Completion>,
     pub(crate) self_powered: bool,
     pub(crate) refuse: Option<EndpointAddress>,
+    /// Whether requests are refused for want of memory, other than endpoint 0's.
+    pub(crate) exhausted: bool,
     /// Broken promises: an id queued twice, two requests on endpoint 0.
     pub(crate) violations: Vec<String>,
 }
@@ -32,6 +34,7 @@ impl MockUdc {
             back: VecDeque::new(),
             self_powered: false,
             refuse: None,
+            exhausted: false,
             violations: Vec::new(),
         }
     }
@@ -91,6 +94,9 @@ impl Udc for MockUdc {
         }
         if !self.enabled.contains_key(&endpoint) {
             return Err(QueueError { error: UdcError::NoEndpoint(endpoint), request });
+        }
+        if self.exhausted {
+            return Err(QueueError { error: UdcError::NoMemory("no dTD".to_owned()), request });
         }
         let queue = self.queued.entry(endpoint).or_default();
         if queue.iter().any(|other| other.id == request.id) {
