@@ -1,0 +1,49 @@
+//! How a driver is set up (Linux: `struct ci_hdrc_platform_data`).
+
+use usb::Speed;
+
+/// Where the dQHs come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum DqhSource {
+    /// One by one from the pool `ci_hw_qh`, as ci_hdrc does (`init_eps`). The controller takes them for an array.
+    #[default]
+    Pool,
+    /// An array, aligned to 2 KiB, in coherent memory of its own, as boot loaders have it.
+    Static,
+}
+
+/// How a driver is set up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// What the driver calls itself.
+    pub name: String,
+    /// Where the dQHs come from.
+    pub dqh_source: DqhSource,
+    /// The fastest it may be: [`Speed::Full`] or [`Speed::High`]. Full speed sets PFSC (`CI_HDRC_FORCE_FULLSPEED`).
+    pub max_speed: Speed,
+    /// Byte offset of the capability block in the register window (`DEF_CAPOFFSET`).
+    pub capoffset: u64,
+    /// Sets USBMODE.SDIS (`CI_HDRC_DISABLE_DEVICE_STREAMING`).
+    pub disable_streaming: bool,
+    /// Primes again when a prime was lost, on append and on retirement: the erratum of revisions 2.2 and 2.4
+    /// (`reprime_dtd`).
+    pub reprime: bool,
+    /// Bytes between the begin of a buffer and its data, below 4096: an skb's headroom, for example. Not 0, it makes
+    /// every buffer unaligned, and a dTD carries 16 KiB at most.
+    pub headroom: u16,
+}
+
+impl Default for Config {
+    /// The driver of msm8916 and its relatives in Linux.
+    fn default() -> Self {
+        Self {
+            name: "ci_hdrc_msm".to_owned(),
+            dqh_source: DqhSource::Pool,
+            max_speed: Speed::High,
+            capoffset: 0x100,
+            disable_streaming: false,
+            reprime: false,
+            headroom: 0,
+        }
+    }
+}

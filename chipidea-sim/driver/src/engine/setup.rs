@@ -1,0 +1,43 @@
+//! SETUP packets, under the tripwire (`isr_tr_complete_handler`, `isr_setup_packet_handler`).
+
+use usb::{EndpointAddress, SetupPacket};
+
+use super::{Engine, MOST_ROUNDS};
+use crate::error::EngineError;
+use crate::registers::{ENDPTSETUPSTAT, UsbCmd};
+
+/// A SETUP packet that came.
+pub type SetupEvent = SetupPacket;
+
+impl Engine {
+    /// Whether a SETUP waits on endpoint 0 that nobody has acknowledged.
+    #[must_use]
+    pub fn setup_waits(&self) -> bool {
+        self.registers.load(ENDPTSETUPSTAT) & 1 != 0
+    }
+
+    /// Acknowledges a SETUP of endpoint 0. Returns whether there was one: then flush or nuke both directions of
+    /// endpoint 0, and [`Engine::read_setup`].
+    pub fn acknowledge_setup(&mut self) -> bool {
+        self.registers.test_and_clear(ENDPTSETUPSTAT, 1)
+    }
+
+    /// Reads the SETUP packet of endpoint 0. If another one comes while it does, the controller breaks the tripwire
+    /// (USBCMD.SUTW), and it reads again.
+    ///
+    /// # Errors
+    /// The tripwire never holds, or the dQH is not in memory.
+    pub fn read_setup(&mut self) -> Result<SetupEvent, EngineError> {
+        let head = self.endpoint(EndpointAddress::out(0))?.head;
+        for _ in 0..MOST_ROUNDS {
+            self.registers.update(|cmd: UsbCmd| cmd.with_setup_tripwire(true));
+            let bytes = head.setup(&self.dma)?;
+            let held = self.registers.read::<UsbCmd>().setup_tripwire();
+            self.registers.update(|cmd: UsbCmd| cmd.with_setup_tripwire(false));
+            if held {
+                return Ok(SetupPacket::from_bytes(bytes));
+            }
+        }
+        Err(EngineError::Tripwire { tries: MOST_ROUNDS })
+    }
+}

@@ -1,0 +1,404 @@
+//! The controller's registers: both maps, their bits, and a typed way to each (Linux: chipidea/bits.h, core.c).
+
+use std::sync::Arc;
+
+use bitfield_struct::bitfield;
+use bus::Mmio;
+use usb::{Direction, EndpointAddress, Speed};
+
+use crate::error::EngineError;
+
+/// Most endpoint numbers that a controller has (`ENDPT_MAX` is twice that).
+pub(crate) const MOST_ENDPOINTS: u8 = 16;
+
+/// HCCPARAMS.
+#[bitfield(u32)]
+pub(crate) struct HccParams {
+    #[bits(17)]
+    __: u32,
+    /// The LPM register map.
+    pub lpm: bool,
+    #[bits(14)]
+    __: u32,
+}
+
+/// DCCPARAMS.
+#[bitfield(u32)]
+pub(crate) struct DccParams {
+    /// Endpoint numbers.
+    #[bits(5)]
+    pub endpoints: u8,
+    #[bits(2)]
+    __: u8,
+    /// Can be a device.
+    pub device: bool,
+    /// Can be a host.
+    pub host: bool,
+    #[bits(23)]
+    __: u32,
+}
+
+/// USBCMD.
+#[bitfield(u32)]
+pub(crate) struct UsbCmd {
+    /// RS: pull-up.
+    pub run: bool,
+    /// RST, clears itself.
+    pub reset: bool,
+    #[bits(11)]
+    __: u32,
+    /// SUTW, the setup tripwire.
+    pub setup_tripwire: bool,
+    /// ATDTW, the add-dTD tripwire.
+    pub add_tripwire: bool,
+    __: bool,
+    /// ITC: interrupt threshold in microframes.
+    pub interrupt_threshold: u8,
+    #[bits(8)]
+    __: u32,
+}
+
+/// USBSTS and USBINTR: what happened, and what interrupts.
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct Interrupts {
+    /// UI: a transfer with IOC is complete, or a SETUP came to a dQH with IOS.
+    pub transfer: bool,
+    /// UEI: a transfer failed.
+    pub error: bool,
+    /// PCI: the port knows its speed, or resumed.
+    pub port_change: bool,
+    #[bits(3)]
+    __: u32,
+    /// URI: bus reset.
+    pub reset: bool,
+    __: bool,
+    /// SLI: the bus is idle.
+    pub suspend: bool,
+    #[bits(23)]
+    __: u32,
+}
+
+/// DEVICEADDR.
+#[bitfield(u32)]
+pub(crate) struct DeviceAddr {
+    #[bits(24)]
+    __: u32,
+    /// USBADRA: the address holds from the next IN completion of endpoint 0.
+    pub advance: bool,
+    /// The address.
+    #[bits(7)]
+    pub address: u8,
+}
+
+/// PORTSC, as far as a device uses it.
+#[bitfield(u32)]
+pub(crate) struct PortSc {
+    #[bits(6)]
+    __: u32,
+    /// FPR: force port resume.
+    pub force_resume: bool,
+    /// SUSP.
+    pub suspended: bool,
+    __: bool,
+    /// HSP.
+    pub high_speed: bool,
+    #[bits(14)]
+    __: u32,
+    /// PFSC: never high speed. Not in the LPM map.
+    pub force_full_speed: bool,
+    #[bits(7)]
+    __: u32,
+}
+
+/// DEVLC of the LPM map.
+#[bitfield(u32)]
+pub(crate) struct DevLc {
+    #[bits(23)]
+    __: u32,
+    /// PFSC: never high speed.
+    pub force_full_speed: bool,
+    __: bool,
+    /// PSPD: 0 full, 2 high.
+    #[bits(2)]
+    pub speed: u8,
+    #[bits(5)]
+    __: u32,
+}
+
+/// OTGSC, as far as a device uses it.
+#[bitfield(u32)]
+pub(crate) struct OtgSc {
+    #[bits(11)]
+    __: u32,
+    /// BSV: VBUS is there.
+    pub session_valid: bool,
+    #[bits(4)]
+    __: u32,
+    /// Status bits 22:16, write 1 to clear.
+    #[bits(7)]
+    pub status: u8,
+    __: bool,
+    /// Enable bits 30:24 of the same.
+    #[bits(7)]
+    pub enable: u8,
+    __: bool,
+}
+
+/// BSVIS in [`OtgSc::status`] and BSVIE in [`OtgSc::enable`].
+pub(crate) const OTGSC_SESSION: u8 = 1 << 3;
+
+/// USBMODE.
+#[bitfield(u32)]
+pub(crate) struct UsbMode {
+    /// CM: 0 idle, 2 device, 3 host.
+    #[bits(2)]
+    pub mode: u8,
+    __: bool,
+    /// SLOM: 1 a new SETUP overwrites.
+    pub setup_lockout_off: bool,
+    /// SDIS.
+    pub stream_disable: bool,
+    #[bits(27)]
+    __: u32,
+}
+
+/// USBMODE.CM of a device.
+pub(crate) const MODE_DEVICE: u8 = 2;
+
+/// One half of ENDPTCTRLn: the same bits for RX at 0 and TX at 16.
+#[bitfield(u16)]
+pub(crate) struct EndpointControl {
+    /// RXS, TXS.
+    pub stall: bool,
+    __: bool,
+    /// RXT, TXT.
+    #[bits(2)]
+    pub transfer_type: u8,
+    #[bits(2)]
+    __: u8,
+    /// RXR, TXR: reset the data toggle.
+    pub toggle_reset: bool,
+    /// RXE, TXE.
+    pub enable: bool,
+    __: u8,
+}
+
+/// A register's place: capability block, or operational block with an offset for each map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Register {
+    name: &'static str,
+    non_lpm: u64,
+    lpm: u64,
+}
+
+impl Register {
+    const fn same(name: &'static str, offset: u64) -> Self {
+        Self { name, non_lpm: offset, lpm: offset }
+    }
+
+    const fn moved(name: &'static str, non_lpm: u64, lpm: u64) -> Self {
+        Self { name, non_lpm, lpm }
+    }
+
+    /// Its name in the manual.
+    pub(crate) const fn name(self) -> &'static str {
+        self.name
+    }
+}
+
+const CAP_LENGTH: u64 = 0x00;
+const CAP_HCCPARAMS: u64 = 0x08;
+const CAP_DCCPARAMS: u64 = 0x24;
+const ENDPTCTRL: Register = Register::moved("ENDPTCTRL", 0x80, 0xec);
+
+pub(crate) const ENDPTLISTADDR: Register = Register::same("ENDPTLISTADDR", 0x18);
+pub(crate) const USBINTR: Register = Register::same("USBINTR", 0x08);
+pub(crate) const USBSTS: Register = Register::same("USBSTS", 0x04);
+pub(crate) const FRINDEX: Register = Register::same("FRINDEX", 0x0c);
+pub(crate) const ENDPTSETUPSTAT: Register = Register::moved("ENDPTSETUPSTAT", 0x6c, 0xd8);
+pub(crate) const ENDPTPRIME: Register = Register::moved("ENDPTPRIME", 0x70, 0xdc);
+pub(crate) const ENDPTFLUSH: Register = Register::moved("ENDPTFLUSH", 0x74, 0xe0);
+pub(crate) const ENDPTSTAT: Register = Register::moved("ENDPTSTAT", 0x78, 0xe4);
+pub(crate) const ENDPTCOMPLETE: Register = Register::moved("ENDPTCOMPLETE", 0x7c, 0xe8);
+
+/// The type of a register that has only one place.
+pub(crate) trait Layout: From<u32> + Into<u32> {
+    const REGISTER: Register;
+}
+
+macro_rules! layouts {
+    ($($layout:ident $register:expr;)*) => {
+        $(impl Layout for $layout {
+            const REGISTER: Register = $register;
+        })*
+    };
+}
+
+layouts! {
+    UsbCmd Register::same("USBCMD", 0x00);
+    DeviceAddr Register::same("DEVICEADDR", 0x14);
+    PortSc Register::same("PORTSC", 0x44);
+    DevLc Register::same("DEVLC", 0x84);
+    OtgSc Register::moved("OTGSC", 0x64, 0xc4);
+    UsbMode Register::moved("USBMODE", 0x68, 0xc8);
+}
+
+/// An endpoint's bit in PRIME, FLUSH, STAT and COMPLETE (`hw_ep_bit`).
+pub(crate) const fn endpoint_bit(endpoint: EndpointAddress) -> u32 {
+    let shift = match endpoint.direction {
+        Direction::Out => 0,
+        Direction::In => 16,
+    };
+    1 << (endpoint.number as u32 + shift)
+}
+
+/// The window, after the controller has said which map it has (`hw_device_init`).
+pub(crate) struct Registers {
+    mmio: Arc<dyn Mmio>,
+    operational: u64,
+    lpm: bool,
+    capabilities: DccParams,
+}
+
+impl Registers {
+    /// Reads the capability block at `capoffset`.
+    pub(crate) fn probe(mmio: Arc<dyn Mmio>, capoffset: u64) -> Result<Self, EngineError> {
+        let length = mmio.read32(capoffset + CAP_LENGTH) & 0xff;
+        let lpm = HccParams::from(mmio.read32(capoffset + CAP_HCCPARAMS)).lpm();
+        let capabilities = DccParams::from(mmio.read32(capoffset + CAP_DCCPARAMS));
+        if !capabilities.device() {
+            return Err(EngineError::NoDevice);
+        }
+        let endpoints = capabilities.endpoints();
+        if endpoints == 0 || endpoints > MOST_ENDPOINTS {
+            return Err(EngineError::EndpointCount { endpoints });
+        }
+        Ok(Self { mmio, operational: capoffset + u64::from(length), lpm, capabilities })
+    }
+
+    /// Endpoint numbers, 1 to 16.
+    pub(crate) const fn endpoints(&self) -> u8 {
+        self.capabilities.endpoints()
+    }
+
+    /// Whether the controller can be host and device, and so has OTGSC (`ci_get_otg_capable`).
+    pub(crate) const fn otg(&self) -> bool {
+        self.capabilities.device() && self.capabilities.host()
+    }
+
+    /// Whether it has the LPM map.
+    pub(crate) const fn lpm(&self) -> bool {
+        self.lpm
+    }
+
+    const fn offset(&self, register: Register) -> u64 {
+        self.operational + if self.lpm { register.lpm } else { register.non_lpm }
+    }
+
+    /// Reads a register (`hw_read`).
+    pub(crate) fn load(&self, register: Register) -> u32 {
+        self.mmio.read32(self.offset(register))
+    }
+
+    /// Writes a register.
+    pub(crate) fn store(&self, register: Register, value: u32) {
+        self.mmio.write32(self.offset(register), value);
+    }
+
+    /// Reads some bits of a write-1-to-clear register and clears them (`hw_test_and_clear`).
+    pub(crate) fn test_and_clear(&self, register: Register, mask: u32) -> bool {
+        let seen = self.load(register) & mask;
+        self.store(register, seen);
+        seen != 0
+    }
+
+    /// Reads a register as what it is.
+    pub(crate) fn read<T: Layout>(&self) -> T {
+        T::from(self.load(T::REGISTER))
+    }
+
+    /// Reads, changes, writes (`hw_write` with a mask). Returns what was read.
+    pub(crate) fn update<T: Layout + Copy>(&self, change: impl FnOnce(T) -> T) -> T {
+        let before = self.read::<T>();
+        self.store(T::REGISTER, change(before).into());
+        before
+    }
+
+    /// Changes OTGSC without clearing a status bit that is not in the new `status` (`hw_write_otgsc`).
+    pub(crate) fn update_otgsc(&self, change: impl FnOnce(OtgSc) -> OtgSc) {
+        self.update(|otgsc: OtgSc| change(otgsc.with_status(0)));
+    }
+
+    const fn endpoint_control(number: u8) -> Register {
+        let step = 4 * number as u64;
+        Register { non_lpm: ENDPTCTRL.non_lpm + step, lpm: ENDPTCTRL.lpm + step, ..ENDPTCTRL }
+    }
+
+    const fn endpoint_shift(direction: Direction) -> u32 {
+        match direction {
+            Direction::Out => 0,
+            Direction::In => 16,
+        }
+    }
+
+    /// An endpoint's half of its ENDPTCTRL.
+    pub(crate) fn endpoint(&self, endpoint: EndpointAddress) -> EndpointControl {
+        let value = self.load(Self::endpoint_control(endpoint.number));
+        // The half's 16 bits.
+        EndpointControl::from((value >> Self::endpoint_shift(endpoint.direction)) as u16)
+    }
+
+    /// Changes an endpoint's half of its ENDPTCTRL.
+    pub(crate) fn update_endpoint(
+        &self,
+        endpoint: EndpointAddress,
+        change: impl FnOnce(EndpointControl) -> EndpointControl,
+    ) {
+        let register = Self::endpoint_control(endpoint.number);
+        let shift = Self::endpoint_shift(endpoint.direction);
+        let value = self.load(register);
+        let half = change(EndpointControl::from((value >> shift) as u16));
+        self.store(register, value & !(0xffff << shift) | u32::from(u16::from(half)) << shift);
+    }
+
+    /// The port's speed (`hw_port_is_high_speed`).
+    pub(crate) fn speed(&self) -> Speed {
+        let high = if self.lpm { self.read::<DevLc>().speed() != 0 } else { self.read::<PortSc>().high_speed() };
+        if high { Speed::High } else { Speed::Full }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_lie_where_the_manual_has_them() {
+        assert_eq!(u32::from(UsbCmd::new().with_run(true).with_setup_tripwire(true)), 1 | 1 << 13);
+        assert_eq!(u32::from(UsbCmd::new().with_add_tripwire(true).with_reset(true)), 1 << 14 | 1 << 1);
+        assert_eq!(u32::from(UsbCmd::new().with_interrupt_threshold(0xff)), 0xff0000);
+        let all = Interrupts::new().with_transfer(true).with_error(true).with_port_change(true);
+        assert_eq!(u32::from(all.with_reset(true).with_suspend(true)), 0x147);
+        assert_eq!(u32::from(DeviceAddr::new().with_address(0x7f).with_advance(true)), 0xff << 24);
+        assert_eq!(u32::from(PortSc::new().with_force_resume(true).with_suspended(true)), 0xc0);
+        assert_eq!(u32::from(PortSc::new().with_high_speed(true).with_force_full_speed(true)), 1 << 9 | 1 << 24);
+        assert_eq!(u32::from(DevLc::new().with_speed(2).with_force_full_speed(true)), 2 << 25 | 1 << 23);
+        let session = OtgSc::new().with_status(OTGSC_SESSION).with_enable(OTGSC_SESSION).with_session_valid(true);
+        assert_eq!(u32::from(session), 1 << 19 | 1 << 27 | 1 << 11);
+        let mode = UsbMode::new().with_mode(MODE_DEVICE).with_setup_lockout_off(true).with_stream_disable(true);
+        assert_eq!(u32::from(mode), 0x1a);
+        let control = EndpointControl::new().with_stall(true).with_transfer_type(2);
+        assert_eq!(u16::from(control.with_toggle_reset(true).with_enable(true)), 0xc9);
+        assert!(DccParams::from(0x190).device() && DccParams::from(0x190).host());
+        assert_eq!(DccParams::from(0x190).endpoints(), 16);
+        assert!(HccParams::from(1 << 17).lpm());
+    }
+
+    #[test]
+    fn an_in_endpoint_has_the_upper_half() {
+        assert_eq!(endpoint_bit(EndpointAddress::out(3)), 1 << 3);
+        assert_eq!(endpoint_bit(EndpointAddress::r#in(3)), 1 << 19);
+        assert_eq!(endpoint_bit(EndpointAddress::r#in(15)), 1 << 31);
+    }
+}
