@@ -134,7 +134,10 @@ impl UsbPort for Chipidea {
 fn begin(core: &mut Core, dma: &DmaPort, to: Target, direction: Direction) -> Result<Work, Refusal> {
     let slot = core.gate(to, direction)?;
     core.begin(dma, slot).map_err(|_| match direction {
-        Direction::Out => Refusal::Nak,
+        Direction::Out => {
+            core.wait(slot);
+            Refusal::Nak
+        }
         Direction::In => Refusal::Silence,
     })
 }

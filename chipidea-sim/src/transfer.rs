@@ -124,6 +124,7 @@ impl Core {
     pub(crate) fn receive(&mut self, dma: &DmaPort, work: &mut Work, pid: DataPid, data: &[u8]) -> Handshake {
         let slot = work.slot;
         if !self.may_move(work) {
+            self.wait(slot);
             return Handshake::Nak;
         }
         let isochronous = self.control(slot).kind() == EndptCtrlHalf::ISOCHRONOUS;
@@ -135,6 +136,7 @@ impl Core {
         let room = usize::from(work.token.total_bytes());
         let taken = data.len().min(room);
         if self.scatter(dma, work, &data[..taken]).is_err() {
+            self.wait(slot);
             self.halt(dma, work);
             return Handshake::Nak;
         }
@@ -142,6 +144,7 @@ impl Core {
         work.dirty = true;
         if data.len() > max_packet || taken < data.len() {
             // A long packet: the rest is dropped, the endpoint halts.
+            self.wait(slot);
             self.retire(dma, work, Outcome::Halted);
             return Handshake::Nak;
         }

@@ -108,7 +108,7 @@ fn setup_lockout_holds_until_setupstat_is_cleared() {
     board.sim.set_vbus(true);
     board.start();
     board.w(R::Mode, 2);
-    board.sim.reset(Speed::High);
+    board.bus_reset(Speed::High);
     assert_eq!(board.setup(GET_DESCRIPTOR), Handshake::Ack);
     assert_eq!(board.setup(SET_ADDRESS), Handshake::Silence, "SLOM = 0");
     assert_eq!(board.bytes(HEADS + 40, 8), GET_DESCRIPTOR);

@@ -157,10 +157,21 @@ impl Board {
     }
 
     pub fn build(config: Config, faults: Vec<DmaFault>, trace: Trace) -> Self {
+        let watch = Arc::new(Log::default());
+        let shown = watch.clone();
+        Self::over(config, watch, |port| port.watched(shown).with_faults(faults).traced(trace))
+    }
+
+    /// Without a watch.
+    pub fn unwatched(config: Config) -> Self {
+        Self::over(config, Arc::default(), |port| port)
+    }
+
+    fn over(config: Config, watch: Arc<Log>, port: impl FnOnce(DmaPort) -> DmaPort) -> Self {
         let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(u64::from(BASE)), 0x10_0000)]).expect("1 MiB");
         let memory = Arc::new(memory);
-        let (irq, watch) = (Arc::new(Line::default()), Arc::new(Log::default()));
-        let dma = DmaPort::new("chipidea", memory.clone()).watched(watch.clone()).with_faults(faults).traced(trace);
+        let irq = Arc::new(Line::default());
+        let dma = port(DmaPort::new("chipidea", memory.clone()));
         let (op, lpm) = (u64::from(config.cap_offset) + 0x40, config.layout == Layout::Lpm);
         let sim = Chipidea::new(config, dma, irq.clone());
         Self { memory, sim, irq, watch, op, lpm }
@@ -174,7 +185,7 @@ impl Board {
     pub fn started(self, max: Speed) -> Self {
         self.sim.set_vbus(true);
         self.start();
-        assert!(self.sim.reset(max).is_some(), "attached");
+        assert!(self.bus_reset(max).is_some(), "attached");
         self.w(R::Sts, !0);
         self
     }
@@ -200,6 +211,10 @@ impl Board {
 
     pub fn w(&self, register: R, value: u32) {
         self.sim.write32(self.op + register.offset(self.lpm), value);
+    }
+
+    pub fn bus_reset(&self, max: Speed) -> Option<Speed> {
+        UsbPort::reset(&*self.sim, max)
     }
 
     pub fn level(&self) -> bool {
