@@ -1,1 +1,56 @@
-//! (to come)
+//! The bench that puts pools, drivers, devices and hosts together, its scenarios and its verdicts.
+//!
+//! - [`Bench`]: one pool, one driver, one controller, one host, in virtual time; a [`Run`] comes out
+//! - [`scenario`]: what is done with them; [`Session`] is what a scenario holds
+//! - [`check()`]: pools × scenarios, as [`Row`]s; recorded defects are told apart from news ([`Status`])
+//! - [`Verdict`], [`Scope`]: what was seen, and how far it reaches
+//!
+//! Another repository's `cargo test` brings its own pool, driver or gadget:
+//!
+//! ```
+//! use gadgets::source_sink::{BULK_IN, SourceSinkConfig, SourceSinkGadget};
+//! use scenarios::{Bench, Failure, Verdict};
+//!
+//! let run = Bench::new().endpoints(4).session("my gadget", async |session| {
+//!     session.boot(SourceSinkGadget::new(SourceSinkConfig::default()))?;
+//!     let device = session.enumerated().await?;
+//!     let data = device.bulk_in(BULK_IN.address().number, 512, std::time::Duration::from_secs(1)).await;
+//!     data.map(drop).map_err(|error| Failure::new(error.to_string()))
+//! })?;
+//! assert_eq!(run.verdict, Verdict::NoFailureFound);
+//! # Ok::<(), scenarios::BenchError>(())
+//! ```
+//!
+//! *Not implemented*: raced schedules beyond [`Bench::preempt`], IOMMUs, non-coherent memory, interrupt context.
+
+mod bench;
+mod board;
+mod check;
+mod clock;
+mod contract;
+mod fastboot;
+mod irq;
+mod net;
+mod payload;
+mod preempt;
+mod reason;
+mod record;
+mod row;
+pub mod scenario;
+mod session;
+mod shared;
+mod sides;
+mod trace;
+mod verdict;
+
+pub use bench::{Bench, BenchError, CPU_BASE, DriverFactory, Outcome};
+pub use check::{ENDPOINTS, CheckOptions, Report, check};
+pub use net::HostStack;
+pub use record::{Record, Status, record_of, status};
+pub use row::{Detail, Row};
+pub use scenario::{Needs, Scenario};
+pub use session::{DriverSide, Session, expect_equal};
+pub use shared::Shared;
+pub use sides::DEVICES;
+pub use trace::{TraceLine, TraceLog};
+pub use verdict::{Exercised, Failure, LogLine, NOT_EXERCISED, Run, Scope, Variant, Verdict};

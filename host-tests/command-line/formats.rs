@@ -1,0 +1,51 @@
+//! The formats that other tools read.
+
+use super::{poolproof, stdout};
+
+const CHECK: [&str; 5] = ["check", "--scenario", "stall", "--endpoints", "16"];
+
+fn check(format: &str) -> String {
+    let output = poolproof(&[&CHECK[..], &["--format", format]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
+    stdout(&output)
+}
+
+#[test]
+fn json_has_every_row_with_its_scope() {
+    let json: serde_json::Value = serde_json::from_str(&check("json")).expect("valid JSON");
+    let rows = json["rows"].as_array().expect("rows");
+    // Six pools, each with its contract and one scenario.
+    assert_eq!(rows.len(), 12);
+    assert_eq!(json["broken"], false);
+    let row = rows
+        .iter()
+        .find(|row| row["pool"] == "linked-descending" && row["scenario"] == "stall")
+        .expect("the row of the regression");
+    assert_eq!(row["status"], "known bad");
+    assert_eq!(row["verdict"], "CLIENT ASSUMPTION VIOLATED");
+    let failure = &row["failures"][0];
+    assert_eq!(failure["errno"], -110);
+    assert_eq!(failure["finding"], "LayoutContract");
+    assert!(failure["reason"].as_array().expect("lines").len() <= 4);
+    assert!(row["scope"].as_str().expect("text").contains("not exercised: interrupt context"));
+}
+
+#[test]
+fn ktap_counts_its_tests_and_expects_known_failures() {
+    let text = check("ktap");
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[..2], ["KTAP version 1", "1..6"]);
+    assert!(lines.contains(&"  not ok 2 stall # XFAIL known bad"), "{text}");
+    assert_eq!(lines.iter().filter(|line| line.starts_with("ok ")).count(), 6, "{text}");
+    let tests = lines.iter().filter(|line| line.starts_with("  ok ") || line.starts_with("  not ok ")).count();
+    assert_eq!(tests, 12, "{text}");
+}
+
+#[test]
+fn junit_has_a_suite_for_each_pool() {
+    let text = check("junit");
+    assert!(text.starts_with("<?xml"), "{text}");
+    assert!(text.contains(r#"<testsuites name="poolproof" tests="12" failures="0" errors="0""#), "{text}");
+    assert_eq!(text.matches("<testsuite ").count(), 6, "{text}");
+    assert!(text.contains("known bad: device descriptor read/64, error -110"), "{text}");
+}

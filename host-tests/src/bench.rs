@@ -1,0 +1,364 @@
+//! The bench: puts a pool, a driver, a device and a host together and judges what happens.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bus::{CpuAddr, DmaAddr, Preempt, Trace};
+use devices::DmaMemory;
+use pool::{DmaApi, Ledger, Memory, PageAllocator, PageOrder, Policy, Span};
+use parking_lot::Mutex;
+use thiserror::Error;
+use usb::Speed;
+use usb::gadget::{UdcDriver, UdcError};
+use usb_host::{Host, HostConfig, MemoryLog, PortPath};
+
+use crate::board::Board;
+use crate::clock::Clock;
+use crate::irq::Line;
+use crate::scenario::{Needs, Scenario};
+use crate::session::{DriverSide, Session};
+use crate::sides;
+use crate::trace::{TraceLine, TraceLog};
+use crate::verdict::{Exercised, Failure, LogLine, Run, Scope, Variant, judge};
+
+/// Makes a driver from its side of the bench.
+pub type DriverFactory = Arc<dyn Fn(DriverSide) -> Result<Box<dyn UdcDriver>, UdcError> + Send + Sync>;
+
+/// The future of a scenario.
+pub type Outcome<'a> = Pin<Box<dyn Future<Output = Result<(), Failure>> + 'a>>;
+
+/// Length of a board's memory in bytes.
+const MEMORY: u64 = 16 << 20;
+/// Where it lies for devices. The bus offset is not 0, and the processor's addresses differ in every bit group.
+const DMA_BASE: DmaAddr = DmaAddr(0x8000_0000);
+/// Where it lies for the processor: arm64's linear map. Bit 15 is clear.
+pub const CPU_BASE: CpuAddr = CpuAddr(0xffff_0000_4000_0000);
+/// The recorded session's clock, so that its first line falls on its recorded time.
+const ORIGIN: Duration = Duration::from_millis(128_750_080);
+
+/// Why a bench cannot be set up.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BenchError {
+    /// The controller has 2 to 16 endpoint numbers.
+    #[error("{0} endpoints: a controller has 2 to 16 endpoint numbers, endpoint 0 included")]
+    Endpoints(u8),
+    /// The scenario needs more of the controller.
+    #[error("scenario {scenario} needs {needed} endpoint numbers, the controller has {endpoints}")]
+    TooFewEndpoints {
+        /// The scenario.
+        scenario: String,
+        /// What it needs.
+        needed: u8,
+        /// What there is.
+        endpoints: u8,
+    },
+    /// The memory cannot be had.
+    #[error(transparent)]
+    Memory(#[from] pool::MemoryError),
+    /// The operating system gave no event loop.
+    #[error("no runtime: {0}")]
+    Runtime(String),
+}
+
+/// A bench, built step by step. Everything has a default: the current kernel's pool, a port of ci_hdrc, a Chipidea
+/// controller with 16 endpoints, a high-speed port.
+///
+/// ```
+/// use scenarios::{Bench, Verdict};
+///
+/// let run = Bench::new().pool(pool::Policy::current()).endpoints(8).run("bootloader-to-ethernet")?;
+/// assert_eq!(run.verdict, Verdict::NoFailureFound);
+/// # Ok::<(), scenarios::BenchError>(())
+/// ```
+#[derive(Clone)]
+pub struct Bench {
+    pub(crate) policy: Policy,
+    pub(crate) driver: DriverFactory,
+    pub(crate) driver_name: String,
+    pub(crate) assumed_by: String,
+    endpoints: u8,
+    speed: Speed,
+    page_size: u64,
+    page_order: PageOrder,
+    cpu_base: CpuAddr,
+    port: PortPath,
+    seed: u64,
+    preempt: Option<Arc<dyn Preempt>>,
+    schedule: String,
+    traced: bool,
+}
+
+impl Default for Bench {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Bench {
+    /// The default bench.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            policy: Policy::current(),
+            driver: Arc::new(sides::linux),
+            driver_name: sides::LINUX.to_owned(),
+            assumed_by: sides::LINUX_ASSUMES.to_owned(),
+            endpoints: 16,
+            speed: Speed::High,
+            page_size: 4096,
+            page_order: PageOrder::Forward,
+            cpu_base: CPU_BASE,
+            port: HostConfig::default().port,
+            seed: 0,
+            preempt: None,
+            schedule: "none raced".to_owned(),
+            traced: false,
+        }
+    }
+
+    /// The pool under test.
+    #[must_use]
+    pub fn pool(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// The driver under test, by its name.
+    #[must_use]
+    pub fn driver(
+        mut self,
+        name: impl Into<String>,
+        make: impl Fn(DriverSide) -> Result<Box<dyn UdcDriver>, UdcError> + Send + Sync + 'static,
+    ) -> Self {
+        self.driver_name = name.into();
+        self.assumed_by.clone_from(&self.driver_name);
+        self.driver = Arc::new(make);
+        self
+    }
+
+    /// Endpoint numbers of the controller, 2 to 16.
+    #[must_use]
+    pub fn endpoints(mut self, endpoints: u8) -> Self {
+        self.endpoints = endpoints;
+        self
+    }
+
+    /// The fastest speed of the host's port.
+    #[must_use]
+    pub fn speed(mut self, speed: Speed) -> Self {
+        self.speed = speed;
+        self
+    }
+
+    /// Page size in bytes: 4, 16 or 64 KiB.
+    #[must_use]
+    pub fn page_size(mut self, bytes: u64) -> Self {
+        self.page_size = bytes;
+        self
+    }
+
+    /// Which free page comes first.
+    #[must_use]
+    pub fn page_order(mut self, order: PageOrder) -> Self {
+        self.page_order = order;
+        self
+    }
+
+    /// The processor's address of memory, a multiple of 4 KiB: what an in-block link looks like to a device.
+    #[must_use]
+    pub fn cpu_base(mut self, base: CpuAddr) -> Self {
+        self.cpu_base = base;
+        self
+    }
+
+    /// The host's port.
+    #[must_use]
+    pub fn port(mut self, port: PortPath) -> Self {
+        self.port = port;
+        self
+    }
+
+    /// Seed of everything that is chosen at random.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Puts somebody at the preemption points of the driver under test; `name` describes the schedule.
+    #[must_use]
+    pub fn preempt(mut self, name: impl Into<String>, preempt: Arc<dyn Preempt>) -> Self {
+        self.schedule = name.into();
+        self.preempt = Some(preempt);
+        self
+    }
+
+    /// Runs the built-in scenario of that name.
+    ///
+    /// # Errors
+    /// [`BenchError`] if the bench cannot be set up. A failure of the pool or driver is a verdict.
+    ///
+    /// # Panics
+    /// If there is no such scenario: [`crate::scenario::table`] has them all.
+    pub fn run(&self, scenario: &str) -> Result<Run, BenchError> {
+        let found = crate::scenario::by_name(scenario);
+        let found = found.unwrap_or_else(|| panic!("there is no scenario {scenario:?}; scenario::table() has them all"));
+        self.run_scenario(&*found)
+    }
+
+    /// Runs a scenario.
+    ///
+    /// # Errors
+    /// [`BenchError`] if the bench cannot be set up.
+    pub fn run_scenario(&self, scenario: &dyn Scenario) -> Result<Run, BenchError> {
+        let needs = scenario.needs();
+        if self.endpoints < needs.endpoints {
+            let (scenario, needed) = (scenario.name().to_owned(), needs.endpoints);
+            return Err(BenchError::TooFewEndpoints { scenario, needed, endpoints: self.endpoints });
+        }
+        self.execute(scenario.name(), needs, async |session| scenario.run(session).await).map(|(run, _)| run)
+    }
+
+    /// The same with the trace of every register access, descriptor access and packet.
+    ///
+    /// # Errors
+    /// [`BenchError`] if the bench cannot be set up.
+    pub fn trace_scenario(&self, scenario: &dyn Scenario) -> Result<(Run, Vec<TraceLine>), BenchError> {
+        let traced = Self { traced: true, ..self.clone() };
+        traced.execute(scenario.name(), scenario.needs(), async |session| scenario.run(session).await)
+    }
+
+    /// Runs a scenario of one's own, called `name`.
+    ///
+    /// # Errors
+    /// [`BenchError`] if the bench cannot be set up.
+    pub fn session(&self, name: &str, act: impl AsyncFnOnce(&Session) -> Result<(), Failure>) -> Result<Run, BenchError> {
+        self.execute(name, Needs::default(), act).map(|(run, _)| run)
+    }
+
+    fn execute(
+        &self,
+        name: &str,
+        needs: Needs,
+        act: impl AsyncFnOnce(&Session) -> Result<(), Failure>,
+    ) -> Result<(Run, Vec<TraceLine>), BenchError> {
+        if !(2..=16).contains(&self.endpoints) {
+            return Err(BenchError::Endpoints(self.endpoints));
+        }
+        let begin = Instant::now();
+        let clock = Arc::new(Clock::default());
+        let trace = self.traced.then(|| TraceLog::new(Arc::clone(&clock)));
+        let session = self.set_up(needs, &clock, trace.as_ref())?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .map_err(|error| BenchError::Runtime(error.to_string()))?;
+        let outcome = runtime.block_on(async {
+            clock.start();
+            let outcome = tokio::select! {
+                biased;
+                () = session.board.run() => Ok(()),
+                () = session.host.run() => Ok(()),
+                outcome = act(&session) => outcome,
+            };
+            let halted = session.halt();
+            let outcome = outcome.and(halted);
+            clock.stop();
+            outcome
+        });
+        let run = self.judge(name, &session, outcome.err(), begin.elapsed());
+        Ok((run, trace.map(|trace| trace.take()).unwrap_or_default()))
+    }
+
+    fn set_up(&self, needs: Needs, clock: &Arc<Clock>, trace: Option<&Arc<TraceLog>>) -> Result<Session, BenchError> {
+        let memory = Memory::new(&[Span { cpu: self.cpu_base, dma: DMA_BASE, len: MEMORY }])?;
+        let ledger = Ledger::new(Arc::clone(&memory));
+        let pages = PageAllocator::new(Arc::clone(&memory), self.page_size, u64::from(u32::MAX), self.page_order);
+        let dma = DmaApi::new(Arc::clone(&memory), Arc::clone(&pages) as _, self.policy.clone(), Arc::clone(&ledger));
+        let line = Arc::new(Line::default());
+        let guest: Arc<dyn DmaMemory> = Arc::new(memory.guest().clone());
+        let trace = trace.map_or_else(Trace::off, |sink| Trace::to(Arc::clone(sink) as _));
+        let chipidea = sides::controller(self.endpoints, guest, Arc::clone(&ledger) as _, trace, Arc::clone(&line) as _);
+        let log = Arc::new(MemoryLog::default());
+        let config = HostConfig {
+            port: self.port.clone(),
+            max_speed: self.speed,
+            origin: ORIGIN,
+            first_device_number: needs.first_device_number,
+            configuration: needs.configuration,
+            ..HostConfig::default()
+        };
+        let host = Host::new(Arc::clone(&chipidea) as _, config, Arc::clone(&log) as _);
+        let board = Board::new(
+            Arc::clone(clock),
+            line,
+            Arc::clone(&chipidea) as _,
+            Arc::clone(&chipidea) as _,
+            memory,
+            pages,
+            ledger,
+            dma,
+        );
+        Ok(Session {
+            board: Arc::new(board),
+            port: chipidea,
+            host,
+            log,
+            driver: Arc::clone(&self.driver),
+            preempt: self.preempt.clone(),
+            port_name: self.port.to_string(),
+            seed: self.seed,
+            untested: Mutex::new(None),
+        })
+    }
+
+    fn judge(&self, name: &str, session: &Session, failure: Option<Failure>, wall_time: Duration) -> Run {
+        let board = &session.board;
+        let findings = board.ledger.findings();
+        let counts = board.ledger.counts();
+        let exercised = Exercised {
+            allocations: session.untested.lock().map_or(0, |before| counts.allocations - before),
+            accesses: counts.accesses,
+            interrupts: board.line.raised(),
+        };
+        Run {
+            pool: self.policy.name.to_string(),
+            scenario: name.to_owned(),
+            variant: Variant { endpoints: self.endpoints, speed: self.speed },
+            verdict: judge(failure.as_ref(), &findings, exercised),
+            failure,
+            findings_total: board.ledger.findings_total(),
+            findings,
+            exercised,
+            log: session.log.lines().into_iter().map(|line| LogLine { at: line.time, text: line.text }).collect(),
+            board_log: board.take_log(),
+            virtual_time: board.clock.now(),
+            wall_time,
+            scope: self.scope(),
+            assumed_by: self.assumed_by.clone(),
+        }
+    }
+
+    fn scope(&self) -> Scope {
+        let Self { policy, endpoints, speed, page_size, cpu_base, .. } = self;
+        let order = match self.page_order {
+            PageOrder::Forward => "forward".to_owned(),
+            PageOrder::Backward => "backward".to_owned(),
+            PageOrder::Scattered(seed) => format!("scattered by seed {seed}"),
+        };
+        Scope {
+            pool: format!("{} ({})", policy.name, policy.fingerprint),
+            driver: self.driver_name.clone(),
+            model: format!("{}, {endpoints} endpoints, {speed} port", sides::CONTROLLER),
+            memory: format!(
+                "coherent, {} KiB pages {order}, processor's base {cpu_base}, devices' base {DMA_BASE}",
+                page_size / 1024
+            ),
+            schedules: self.schedule.clone(),
+            seed: self.seed,
+        }
+    }
+}

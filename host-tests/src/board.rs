@@ -1,0 +1,136 @@
+//! The board: memory, a device, and a processor that runs a driver with its gadget.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bus::Mmio;
+use devices::Device;
+use parking_lot::Mutex;
+use pool::{DmaApi, Ledger, Memory, PageAllocator};
+use tokio::time::sleep;
+use usb::gadget::{Gadget, UdcDriver, UdcError};
+
+use crate::clock::Clock;
+use crate::irq::Line;
+
+/// Calls of the interrupt handler in a row, with the line still asserted, after which the processor gives up on it
+/// (Linux: "irq: nobody cared").
+const INTERRUPT_STORM: u32 = 10_000;
+
+/// What a board runs: one driver, one gadget on it.
+struct Software {
+    driver: Box<dyn UdcDriver>,
+    gadget: Box<dyn Gadget>,
+}
+
+/// A board.
+pub(crate) struct Board {
+    pub(crate) clock: Arc<Clock>,
+    pub(crate) line: Arc<Line>,
+    pub(crate) device: Arc<dyn Device>,
+    pub(crate) registers: Arc<dyn Mmio>,
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) pages: Arc<PageAllocator>,
+    pub(crate) ledger: Arc<Ledger>,
+    /// Memory for a driver that is under test.
+    pub(crate) dma: DmaApi,
+    software: Mutex<Option<Software>>,
+    log: Mutex<Vec<String>>,
+}
+
+impl Board {
+    #[expect(clippy::too_many_arguments, reason = "the parts of a board, put together in one place")]
+    pub(crate) fn new(
+        clock: Arc<Clock>,
+        line: Arc<Line>,
+        device: Arc<dyn Device>,
+        registers: Arc<dyn Mmio>,
+        memory: Arc<Memory>,
+        pages: Arc<PageAllocator>,
+        ledger: Arc<Ledger>,
+        dma: DmaApi,
+    ) -> Self {
+        Self {
+            clock,
+            line,
+            device,
+            registers,
+            memory,
+            pages,
+            ledger,
+            dma,
+            software: Mutex::new(None),
+            log: Mutex::default(),
+        }
+    }
+
+    /// Starts a driver with its gadget; what ran before must have been stopped.
+    pub(crate) fn start(&self, driver: Box<dyn UdcDriver>, gadget: Box<dyn Gadget>) {
+        *self.software.lock() = Some(Software { driver, gadget });
+        self.line.poke();
+    }
+
+    /// Stops what runs.
+    pub(crate) fn stop(&self) -> Result<(), UdcError> {
+        let Some(mut software) = self.software.lock().take() else { return Ok(()) };
+        let stopped = software.driver.shutdown();
+        software.driver.deliver(&mut *software.gadget);
+        stopped
+    }
+
+    /// Calls `act` with the driver and gadget that run.
+    pub(crate) fn with<R>(&self, act: impl FnOnce(&mut dyn UdcDriver, &mut dyn Gadget) -> R) -> Option<R> {
+        let mut software = self.software.lock();
+        let Software { driver, gadget } = software.as_mut()?;
+        let result = act(&mut **driver, &mut **gadget);
+        drop(software);
+        self.line.poke();
+        Some(result)
+    }
+
+    /// Warnings so far, taken out.
+    pub(crate) fn take_log(&self) -> Vec<String> {
+        std::mem::take(&mut *self.log.lock())
+    }
+
+    /// The processor: handles interrupts and the gadget's own work, for ever.
+    pub(crate) async fn run(&self) {
+        loop {
+            match self.service() {
+                None => self.line.wait().await,
+                Some(at) => {
+                    let rest = at.saturating_sub(self.clock.now());
+                    tokio::select! {
+                        biased;
+                        () = self.line.wait() => {}
+                        () = sleep(rest.max(Duration::from_millis(1))) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// One turn of the processor. Returns when the gadget or the device wants the next one.
+    fn service(&self) -> Option<Duration> {
+        let now = self.clock.now();
+        self.device.step(now);
+        let mut software = self.software.lock();
+        let Some(Software { driver, gadget }) = software.as_mut() else { return self.device.deadline() };
+        let mut turns = 0;
+        while self.line.is_asserted() {
+            driver.irq(&mut **gadget);
+            turns += 1;
+            if turns == INTERRUPT_STORM {
+                self.log.lock().push(format!("irq: nobody cared ({turns} interrupts in a row); the driver is stopped"));
+                *software = None;
+                return None;
+            }
+        }
+        let deadline = gadget.step(&mut **driver, now);
+        while driver.deliver(&mut **gadget) {}
+        match (deadline, self.device.deadline()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! A check: pools × scenarios, on all processors.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bus::CpuAddr;
+use parking_lot::Mutex;
+use pool::Policy;
+use usb::Speed;
+
+use crate::bench::{Bench, BenchError, CPU_BASE};
+use crate::contract;
+use crate::record::Status;
+use crate::row::Row;
+use crate::scenario::{self, Scenario};
+use crate::verdict::Run;
+
+/// Endpoint numbers that a check tries unless it is told otherwise.
+pub const ENDPOINTS: [u8; 3] = [4, 8, 16];
+
+/// What to check.
+#[derive(Clone)]
+pub struct CheckOptions {
+    /// The pools.
+    pub pools: Vec<Policy>,
+    /// Names of scenarios; empty for all.
+    pub scenarios: Vec<String>,
+    /// Endpoint numbers of the controller; empty for [`ENDPOINTS`].
+    pub endpoints: Vec<u8>,
+    /// Page size in bytes.
+    pub page_size: u64,
+    /// The processor's address of memory.
+    pub cpu_base: CpuAddr,
+    /// Seed of everything that is chosen at random.
+    pub seed: u64,
+    /// Whether recorded defects are excused.
+    pub excuse: bool,
+}
+
+impl Default for CheckOptions {
+    /// Everything.
+    fn default() -> Self {
+        Self {
+            pools: pool::policy::table(),
+            scenarios: Vec::new(),
+            endpoints: Vec::new(),
+            page_size: 4096,
+            cpu_base: CPU_BASE,
+            seed: 0,
+            excuse: true,
+        }
+    }
+}
+
+/// A check's result.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Rows by pool, then by scenario, the pool's own contract first.
+    pub rows: Vec<Row>,
+    /// Wall time of the whole.
+    pub wall_time: Duration,
+}
+
+impl Report {
+    /// Whether anything is broken that is not on record.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        self.rows.iter().any(|row| row.status == Status::Broken)
+    }
+}
+
+/// One piece of work of a check.
+enum Job {
+    Contract { policy: Policy },
+    Runs { scenario: Box<dyn Scenario>, benches: Vec<Bench> },
+}
+
+/// Runs a check. `progress` is called with (done, all) rows, from any thread.
+///
+/// # Errors
+/// [`BenchError`] if a bench cannot be set up.
+pub fn check(options: &CheckOptions, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Report, BenchError> {
+    let begin = Instant::now();
+    let jobs = jobs(options)?;
+    let results: Vec<Mutex<Option<Result<Row, BenchError>>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
+    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let work = || {
+        while let Some((job, result)) = {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            jobs.get(index).zip(results.get(index))
+        } {
+            *result.lock() = Some(job.run(options));
+            progress(done.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
+        }
+    };
+    thread::scope(|scope| {
+        let threads = thread::available_parallelism().map_or(1, usize::from).min(jobs.len());
+        for _ in 1..threads {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let rows = results.into_iter().filter_map(Mutex::into_inner).collect::<Result<Vec<_>, _>>()?;
+    Ok(Report { rows, wall_time: begin.elapsed() })
+}
+
+fn jobs(options: &CheckOptions) -> Result<Vec<Job>, BenchError> {
+    let endpoints = if options.endpoints.is_empty() { &ENDPOINTS[..] } else { &options.endpoints };
+    let wanted = |scenario: &dyn Scenario| {
+        options.scenarios.is_empty() || options.scenarios.iter().any(|name| name == scenario.name())
+    };
+    let mut jobs = Vec::new();
+    for policy in &options.pools {
+        jobs.push(Job::Contract { policy: policy.clone() });
+        for scenario in scenario::table().into_iter().filter(|scenario| wanted(&**scenario)) {
+            let mut benches = Vec::new();
+            for &endpoints in endpoints {
+                let needed = scenario.needs().endpoints;
+                if endpoints < needed {
+                    let scenario = scenario.name().to_owned();
+                    return Err(BenchError::TooFewEndpoints { scenario, needed, endpoints });
+                }
+                for &speed in scenario.speeds() {
+                    benches.push(bench(options, policy, endpoints, speed));
+                }
+            }
+            jobs.push(Job::Runs { scenario, benches });
+        }
+    }
+    Ok(jobs)
+}
+
+fn bench(options: &CheckOptions, policy: &Policy, endpoints: u8, speed: Speed) -> Bench {
+    Bench::new()
+        .pool(policy.clone())
+        .endpoints(endpoints)
+        .speed(speed)
+        .page_size(options.page_size)
+        .cpu_base(options.cpu_base)
+        .seed(options.seed)
+}
+
+impl Job {
+    fn run(&self, options: &CheckOptions) -> Result<Row, BenchError> {
+        match self {
+            Self::Contract { policy } => Ok(contract::row(policy, options.seed)),
+            Self::Runs { scenario, benches } => {
+                let runs = benches.iter().map(|bench| bench.run_scenario(&**scenario));
+                let runs: Vec<Run> = runs.collect::<Result<_, _>>()?;
+                Ok(Row::of(&runs, options.excuse))
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Why a run is broken, in at most four lines.
+
+use pool::{BlockState, Finding, Found, LayoutFinding};
+
+use crate::verdict::{Run, Verdict};
+
+const MOST_LINES: usize = 4;
+
+pub(crate) fn lines(run: &Run) -> Vec<String> {
+    let mut lines = match run.verdict {
+        Verdict::NoFailureFound => Vec::new(),
+        Verdict::Inconclusive if run.failure.is_none() => {
+            vec!["nothing failed, but the pool under test was not used: nothing was tested".to_owned()]
+        }
+        Verdict::Inconclusive => vec!["the scenario failed, and no finding explains it".to_owned()],
+        Verdict::ClientAssumptionViolated | Verdict::PoolContractViolated => match run.first_finding() {
+            Some(Finding::LayoutContract(finding)) => layout(run, finding),
+            Some(finding) => vec![finding.to_string()],
+            None => Vec::new(),
+        },
+    };
+    if run.findings_total > 1 && lines.len() < MOST_LINES && run.verdict != Verdict::Inconclusive {
+        let others = run.findings_total - 1;
+        lines.push(format!("and {others} more {}", if others == 1 { "finding" } else { "findings" }));
+    }
+    lines.truncate(MOST_LINES);
+    lines
+}
+
+/// Register, slot, both names, both addresses, the pool's order, and what came of it.
+fn layout(run: &Run, finding: &LayoutFinding) -> Vec<String> {
+    let LayoutFinding { contract, written, effective, slot, expected_at, found, was_zero, claimed_at, order } = finding;
+    let wanted = bus::Owner::new(contract.kind, *slot);
+    let masked = if written == effective {
+        String::new()
+    } else {
+        format!(", of which the hardware uses {effective} ({} bytes aligned)", contract.align)
+    };
+    let claim = match claimed_at {
+        Some(at) => format!("the driver has its {wanted} at {at}"),
+        None => format!("the driver has no {wanted}"),
+    };
+    let zeroed = match (found, was_zero) {
+        (Found::Claimed(_) | Found::Unclaimed, Some(true)) => ", zeroed",
+        _ => "",
+    };
+    let handed = order.as_ref().map_or_else(
+        || "its memory".to_owned(),
+        |(pool, order)| format!("pool {pool} kept its promises and handed out {order}"),
+    );
+    vec![
+        format!("{} = {written}{masked}", contract.register),
+        format!("slot {slot} is {wanted} to the device; at {expected_at} is {found}{zeroed}; {claim}"),
+        format!("{handed}; {} assumed {}", run.assumed_by, contract.statement),
+        format!("in the model: {}", consequence(run, finding)),
+    ]
+}
+
+fn consequence(run: &Run, layout: &LayoutFinding) -> String {
+    let error = run.failure.as_ref().map_or_else(|| "no failure seen by the host".to_owned(), ToString::to_string);
+    match layout.found {
+        Found::Claimed(_) | Found::Unclaimed if layout.was_zero == Some(true) => {
+            format!("the SETUP went into a zeroed dQH of another endpoint (no IOS, no interrupt): {error}")
+        }
+        Found::FreeBlock(..) => {
+            let write = run.findings.iter().find_map(|finding| match finding {
+                Finding::WriteToFreedBlock { access, state, damaged, offset, .. } => {
+                    Some((access, state, damaged, *offset))
+                }
+                _ => None,
+            });
+            match write {
+                Some((access, state, damaged, offset)) => {
+                    let state = match state {
+                        BlockState::NeverAllocated => "a free block, never handed out",
+                        BlockState::Freed { .. } => "a free block, used before",
+                    };
+                    let hit = if damaged.is_empty() {
+                        "the pool's links not hit".to_owned()
+                    } else {
+                        format!("the pool's {} damaged", damaged.join(" and "))
+                    };
+                    format!(
+                        "{} overwrote bytes {offset} to {} of {state} at {}, {hit}: {error}",
+                        access.belief,
+                        offset + access.len - 1,
+                        bus::DmaAddr(access.addr.0 - offset),
+                    )
+                }
+                None => format!("a free block was taken for a dQH: {error}"),
+            }
+        }
+        _ => error,
+    }
+}

@@ -1,0 +1,128 @@
+//! Rows of a check's table: the runs of one scenario on one pool, put together.
+
+use std::time::Duration;
+
+use pool::{Finding, Found};
+
+use crate::record::{Status, record_of, status};
+use crate::verdict::{LogLine, Run, Variant, Verdict};
+
+/// One row.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Name of the pool.
+    pub pool: String,
+    /// Name of the scenario, or `pool-contract`.
+    pub scenario: String,
+    /// How many runs it stands for.
+    pub runs: usize,
+    /// How it stands against the records.
+    pub status: Status,
+    /// The worst verdict of its runs.
+    pub verdict: Verdict,
+    /// The failure of its first broken run, or what was not kept.
+    pub error: Option<String>,
+    /// Virtual time of all runs.
+    pub virtual_time: Duration,
+    /// Wall time of all runs.
+    pub wall_time: Duration,
+    /// How far the verdict reaches, of the first run.
+    pub scope: String,
+    /// Every different way in which it broke.
+    pub failures: Vec<Detail>,
+}
+
+/// One way in which a scenario broke.
+#[derive(Clone, Debug)]
+pub struct Detail {
+    /// The runs that broke this way.
+    pub variants: Vec<Variant>,
+    /// How it stands against the records.
+    pub status: Status,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// What the host saw.
+    pub error: Option<String>,
+    /// The error number, as Linux prints it.
+    pub errno: Option<i32>,
+    /// Name of the finding that explains it.
+    pub finding: Option<&'static str>,
+    /// Why, in at most four lines.
+    pub reason: Vec<String>,
+    /// The host's kernel log of the first of the runs.
+    pub log: Vec<LogLine>,
+    /// Warnings of the board's driver in the first of the runs.
+    pub board_log: Vec<String>,
+    /// How far the verdict reaches.
+    pub scope: String,
+}
+
+impl Row {
+    /// Puts runs of one scenario on one pool together; `excuse` looks at the recorded defects.
+    ///
+    /// `runs` has at least one run.
+    pub(crate) fn of(runs: &[Run], excuse: bool) -> Self {
+        let mut failures: Vec<(Key, Detail)> = Vec::new();
+        let mut worst = Status::Pass;
+        for run in runs {
+            let status = status(run, excuse);
+            worst = worst.max(status);
+            if status == Status::Pass {
+                continue;
+            }
+            let key = key(run, status);
+            match failures.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, detail)) => detail.variants.push(run.variant),
+                None => failures.push((key, detail(run, status))),
+            }
+        }
+        let failures: Vec<_> = failures.into_iter().map(|(_, detail)| detail).collect();
+        let first = &runs[0];
+        Self {
+            pool: first.pool.clone(),
+            scenario: first.scenario.clone(),
+            runs: runs.len(),
+            status: worst,
+            verdict: runs.iter().map(|run| run.verdict).max().unwrap_or(Verdict::Inconclusive),
+            error: failures.first().and_then(|detail| detail.error.clone()),
+            virtual_time: runs.iter().map(|run| run.virtual_time).sum(),
+            wall_time: runs.iter().map(|run| run.wall_time).sum(),
+            scope: first.scope.to_string(),
+            failures,
+        }
+    }
+}
+
+/// What makes two broken runs the same to a reader.
+type Key = (Status, Verdict, Option<String>, Option<&'static str>, Option<std::mem::Discriminant<Found>>);
+
+fn key(run: &Run, status: Status) -> Key {
+    let finding = run.first_finding();
+    let found = match finding {
+        Some(Finding::LayoutContract(layout)) => Some(std::mem::discriminant(&layout.found)),
+        _ => None,
+    };
+    let error = run.failure.as_ref().map(|failure| failure.error.clone());
+    (status, run.verdict, error, finding.map(Finding::name), found)
+}
+
+fn detail(run: &Run, status: Status) -> Detail {
+    let unexpected_pass = !run.is_broken();
+    let error = if unexpected_pass {
+        record_of(run).map(|record| format!("passed, but `{}` is on record", record.error))
+    } else {
+        run.failure.as_ref().map(|failure| failure.error.clone())
+    };
+    Detail {
+        variants: vec![run.variant],
+        status,
+        verdict: run.verdict,
+        error,
+        errno: run.errno(),
+        finding: run.first_finding().map(Finding::name),
+        reason: run.reason(),
+        log: run.log.clone(),
+        board_log: run.board_log.clone(),
+        scope: run.scope.to_string(),
+    }
+}

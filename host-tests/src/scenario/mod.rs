@@ -1,0 +1,70 @@
+//! Scenarios: what is done with a board and a host, and what must come of it.
+
+mod bootloader_to_ethernet;
+mod fastboot;
+mod network;
+mod replug;
+mod stall;
+
+use usb::Speed;
+
+use crate::bench::Outcome;
+use crate::session::Session;
+
+/// What a scenario needs of the bench.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needs {
+    /// Endpoint numbers of the controller, at least.
+    pub endpoints: u8,
+    /// The host's first device number.
+    pub first_device_number: u8,
+    /// The configuration that the host selects instead of its own choice.
+    pub configuration: Option<u8>,
+}
+
+impl Default for Needs {
+    fn default() -> Self {
+        Self { endpoints: 2, first_device_number: 3, configuration: None }
+    }
+}
+
+/// A scenario. It expects of every pool that keeps its contract that the host is served and that nothing is found.
+pub trait Scenario: Send + Sync {
+    /// Its name on the command line.
+    fn name(&self) -> &'static str;
+
+    /// One line about it.
+    fn about(&self) -> &'static str;
+
+    /// What it needs.
+    fn needs(&self) -> Needs {
+        Needs::default()
+    }
+
+    /// The port speeds at which a check runs it.
+    fn speeds(&self) -> &'static [Speed] {
+        &[Speed::Full, Speed::High]
+    }
+
+    /// Runs it. Time is virtual: a sleep costs nothing, and nothing may wait for another thread or process.
+    fn run<'a>(&'a self, session: &'a Session) -> Outcome<'a>;
+}
+
+/// Every built-in scenario.
+#[must_use]
+pub fn table() -> Vec<Box<dyn Scenario>> {
+    vec![
+        Box::new(bootloader_to_ethernet::BootloaderToEthernet),
+        Box::new(network::ECM),
+        Box::new(network::RNDIS),
+        Box::new(fastboot::Fastboot),
+        Box::new(replug::Replug),
+        Box::new(stall::Stall),
+    ]
+}
+
+/// The built-in scenario of that name.
+#[must_use]
+pub fn by_name(name: &str) -> Option<Box<dyn Scenario>> {
+    table().into_iter().find(|scenario| scenario.name() == name)
+}

@@ -1,0 +1,207 @@
+//! A session: a board and a host with a cable between them, while a scenario runs.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bus::{Mmio, Preempt};
+use parking_lot::Mutex;
+use pool::{DmaApi, Policy};
+use tokio::time::sleep;
+use usb::gadget::{Gadget, UdcDriver, UdcError};
+use usb::wire::UsbPort;
+use usb_host::{Device, Host, HostEvent, MemoryLog};
+
+use crate::bench::DriverFactory;
+use crate::board::Board;
+use crate::preempt::PreemptedMmio;
+use crate::sides;
+use crate::verdict::Failure;
+
+/// What a driver is made from: registers and memory.
+pub struct DriverSide {
+    /// The controller's registers.
+    pub mmio: Arc<dyn Mmio>,
+    /// Memory, pools, mappings.
+    pub dma: DmaApi,
+}
+
+/// A running bench, as a scenario sees it.
+pub struct Session {
+    pub(crate) board: Arc<Board>,
+    pub(crate) port: Arc<dyn UsbPort>,
+    pub(crate) host: Host,
+    pub(crate) log: Arc<MemoryLog>,
+    pub(crate) driver: DriverFactory,
+    pub(crate) preempt: Option<Arc<dyn Preempt>>,
+    pub(crate) port_name: String,
+    pub(crate) seed: u64,
+    /// Blocks handed out before the driver under test began; `None` while it has not.
+    pub(crate) untested: Mutex<Option<u64>>,
+}
+
+impl Session {
+    /// The host.
+    #[must_use]
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// The cable's end at the board, for schedules of wire traffic.
+    #[must_use]
+    pub fn port(&self) -> &Arc<dyn UsbPort> {
+        &self.port
+    }
+
+    /// The bench's seed.
+    #[must_use]
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Virtual time since the bench was switched on.
+    #[must_use]
+    pub fn now(&self) -> Duration {
+        self.board.clock.now()
+    }
+
+    /// Boots the board: the driver under test, on the pool under test, with `gadget`.
+    ///
+    /// # Errors
+    /// [`Failure`] in the driver's words.
+    pub fn boot(&self, gadget: impl Gadget + 'static) -> Result<(), Failure> {
+        self.untested.lock().get_or_insert_with(|| self.board.ledger.counts().allocations);
+        let mut mmio = Arc::clone(&self.board.registers);
+        let mut dma = self.board.dma.clone();
+        if let Some(preempt) = &self.preempt {
+            mmio = Arc::new(PreemptedMmio { mmio, preempt: Arc::clone(preempt) });
+            dma = dma.preempted(Arc::clone(preempt));
+        }
+        let driver = (self.driver)(DriverSide { mmio, dma }).map_err(|error| failed("probe", &error))?;
+        self.start(driver, gadget)
+    }
+
+    /// Boots the boot loader: its queue heads lie in a static aligned array, as boot loaders have them, and its pool is
+    /// not the one under test.
+    ///
+    /// # Errors
+    /// [`Failure`] in the driver's words.
+    pub fn boot_loader(&self, gadget: impl Gadget + 'static) -> Result<(), Failure> {
+        let Board { memory, pages, ledger, registers, .. } = &*self.board;
+        let dma = DmaApi::new(Arc::clone(memory), Arc::clone(pages) as _, Policy::current(), Arc::clone(ledger));
+        let side = DriverSide { mmio: Arc::clone(registers), dma };
+        let driver = sides::boot_loader(side).map_err(|error| failed("boot loader", &error))?;
+        self.start(driver, gadget)
+    }
+
+    fn start(&self, driver: Box<dyn UdcDriver>, gadget: impl Gadget + 'static) -> Result<(), Failure> {
+        self.board.start(driver, Box::new(gadget));
+        let pulled = self.board.with(|driver, _| driver.pullup(true));
+        pulled.unwrap_or(Ok(())).map_err(|error| failed("pull-up", &error))
+    }
+
+    /// Stops what the board runs: the host sees a disconnect.
+    ///
+    /// # Errors
+    /// [`Failure`] if something could not be given back.
+    pub fn halt(&self) -> Result<(), Failure> {
+        self.board.stop().map_err(|error| failed("shutdown", &error))
+    }
+
+    /// Calls `act` with the board's driver and gadget, as code on the board's processor.
+    pub fn on_board<R>(&self, act: impl FnOnce(&mut dyn UdcDriver, &mut dyn Gadget) -> R) -> Option<R> {
+        self.board.with(act)
+    }
+
+    /// Pulls the cable out: no VBUS at the board, no pull-up at the host.
+    pub fn unplug(&self) {
+        self.host.controller().set_power(false);
+        self.board.line.poke();
+    }
+
+    /// Plugs the cable in again.
+    pub fn plug(&self) {
+        self.host.controller().set_power(true);
+        self.board.line.poke();
+    }
+
+    /// Waits until the host has enumerated a device and taken a configuration.
+    ///
+    /// # Errors
+    /// [`Failure`] in the words of the host's log, if the host gives up.
+    pub async fn enumerated(&self) -> Result<Device, Failure> {
+        loop {
+            match self.host.event().await {
+                HostEvent::Enumerated(device) => return Ok(device),
+                HostEvent::Failed(_) => return Err(self.host_failure()),
+                HostEvent::Disconnected(_) => {}
+            }
+        }
+    }
+
+    /// Waits until the host has noticed that the device is gone.
+    ///
+    /// # Errors
+    /// [`Failure`], if something else happens or nothing for ten seconds.
+    pub async fn disconnected(&self) -> Result<(), Failure> {
+        let gone = async {
+            loop {
+                if let HostEvent::Disconnected(_) = self.host.event().await {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), gone)
+            .await
+            .map_err(|_| Failure::new("the host did not notice that the device is gone"))
+    }
+
+    /// Lets the board's processor finish what is pending.
+    pub async fn settle(&self) {
+        sleep(Duration::from_millis(1)).await;
+    }
+
+    /// Blocks of pools in use.
+    #[must_use]
+    pub fn blocks_in_use(&self) -> usize {
+        self.board.ledger.live_blocks().len()
+    }
+
+    /// Mappings in use.
+    #[must_use]
+    pub fn mappings_in_use(&self) -> usize {
+        self.board.ledger.live_mappings().len()
+    }
+
+    /// Lets virtual time pass.
+    pub async fn sleep(&self, time: Duration) {
+        sleep(time).await;
+    }
+
+    /// The first error in the host's log, without the device's name.
+    fn host_failure(&self) -> Failure {
+        let lines = self.log.texts();
+        let error = lines.iter().find(|line| line.contains(", error -"));
+        let error = error.or_else(|| lines.iter().find(|line| line.contains("unable to enumerate")));
+        let prefix = format!("usb {}: ", self.port_name);
+        match error {
+            Some(line) => Failure::new(line.strip_prefix(&prefix).unwrap_or(line)),
+            None => Failure::new("the host gave up without a word"),
+        }
+    }
+}
+
+fn failed(what: &str, error: &UdcError) -> Failure {
+    Failure::new(format!("{what} failed on the board: {error}"))
+}
+
+/// A check of data that came over the wire.
+///
+/// # Errors
+/// [`Failure`] with both values.
+pub fn expect_equal<T: PartialEq + fmt::Debug>(what: &str, seen: &T, expected: &T) -> Result<(), Failure> {
+    if seen == expected {
+        return Ok(());
+    }
+    Err(Failure::new(format!("{what}: expected {expected:?}, saw {seen:?}")))
+}

@@ -1,0 +1,51 @@
+//! The sides that a bench has unless it is told otherwise: the only place that names a concrete model or driver.
+
+use std::sync::Arc;
+
+use bus::{IrqLine, Trace, Watch};
+use chipidea_driver::{ChipideaUdc, DqhSource};
+use chipidea_sim::Chipidea;
+use devices::{DmaMemory, DmaPort};
+use usb::gadget::{UdcDriver, UdcError};
+
+use crate::session::DriverSide;
+
+/// The driver under test, for scopes.
+pub(crate) const LINUX: &str = "chipidea-driver (Rust port of Linux's ci_hdrc)";
+/// Who makes the assumption when the layout does not hold.
+pub(crate) const LINUX_ASSUMES: &str = "ci_hdrc init_eps";
+/// The model, for scopes.
+pub(crate) const CONTROLLER: &str = "chipidea-sim (non-LPM map)";
+
+/// The controller of a board, cable out.
+pub(crate) fn controller(
+    endpoints: u8,
+    memory: Arc<dyn DmaMemory>,
+    watch: Arc<dyn Watch>,
+    trace: Trace,
+    line: Arc<dyn IrqLine>,
+) -> Arc<Chipidea> {
+    let config = chipidea_sim::Config { endpoints, ..chipidea_sim::Config::default() };
+    Chipidea::new(config, DmaPort::new("chipidea", memory).watched(watch).traced(trace), line)
+}
+
+/// Linux's driver: queue heads from the pool, one by one.
+pub(crate) fn linux(side: DriverSide) -> Result<Box<dyn UdcDriver>, UdcError> {
+    started(side, chipidea_driver::Config::default())
+}
+
+/// A boot loader's driver: queue heads in a static array.
+pub(crate) fn boot_loader(side: DriverSide) -> Result<Box<dyn UdcDriver>, UdcError> {
+    let config = chipidea_driver::Config { dqh_source: DqhSource::Static, ..chipidea_driver::Config::default() };
+    started(side, config)
+}
+
+fn started(side: DriverSide, config: chipidea_driver::Config) -> Result<Box<dyn UdcDriver>, UdcError> {
+    let mut driver = ChipideaUdc::probe(side.mmio, side.dma, config)?;
+    driver.start()?;
+    Ok(Box::new(driver))
+}
+
+/// The devices that a bench can have: name and one line.
+pub const DEVICES: [(&str, &str); 1] =
+    [("chipidea-sim", "Chipidea (ci_hdrc) USB device controller, 2 to 16 endpoints, full and high speed")];

@@ -1,0 +1,49 @@
+//! `poolproof check`.
+
+use std::io::Write;
+
+use bus::CpuAddr;
+use scenarios::{BenchError, CPU_BASE, CheckOptions};
+
+use crate::cli::{Check, Machine};
+use crate::error::Error;
+use crate::exit::Exit;
+use crate::names::find;
+use crate::progress::Progress;
+use crate::report;
+
+pub(crate) fn check(out: &mut dyn Write, arguments: &Check) -> Result<Exit, Error> {
+    let Machine { page_size, cpu_base, seed } = arguments.machine;
+    let mut options = CheckOptions {
+        endpoints: arguments.endpoints.into_iter().collect(),
+        page_size: page_size.bytes(),
+        cpu_base: cpu_base.map_or(CPU_BASE, CpuAddr),
+        seed,
+        ..CheckOptions::default()
+    };
+    if let Some(name) = &arguments.pool {
+        // Naming a pool tests it and excuses nothing.
+        options.pools = vec![find("pool", name, pool::policy::table(), |policy| &policy.name)?];
+        options.excuse = false;
+    }
+    if let Some(name) = &arguments.scenario {
+        let scenario = find("scenario", name, scenarios::scenario::table(), |scenario| scenario.name())?;
+        options.scenarios = vec![scenario.name().to_owned()];
+    }
+    let progress = Progress::new();
+    let report = scenarios::check(&options, &|done, all| progress.show(done, all)).map_err(setup)?;
+    progress.finish();
+    report::write(out, &report, arguments.format, arguments.quiet)?;
+    Ok(if report.is_broken() { Exit::Broken } else { Exit::NoFailure })
+}
+
+/// A bench that cannot be set up: by the arguments, or by the machine.
+pub(crate) fn setup(error: BenchError) -> Error {
+    match error {
+        BenchError::Endpoints(_) | BenchError::TooFewEndpoints { .. } => Error::usage(error.to_string()),
+        BenchError::Memory(pool::MemoryError::BadSpan(_) | pool::MemoryError::Overlap(_)) => {
+            Error::usage(format!("--cpu-base: {error}"))
+        }
+        BenchError::Memory(_) | BenchError::Runtime(_) => Error::internal(error.to_string()),
+    }
+}

@@ -1,0 +1,177 @@
+//! The command line.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Proves DMA pool changes against the device models that live on them.
+///
+/// Exit status: 0 no failure found, 1 broken, 125 cannot be tested, 129 wrong usage, 130 and above internal error.
+#[derive(Parser, Debug)]
+#[command(name = "poolproof", version, max_term_width = 110)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Run pools against scenarios and print a table of verdicts
+    Check(Check),
+    /// Run one scenario on one pool and print the host's log with virtual time
+    Run(Run),
+    /// List pools, scenarios and devices
+    List,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Check {
+    /// Test this pool only, and excuse nothing that is on record
+    #[arg(long, value_name = "NAME")]
+    pub(crate) pool: Option<String>,
+
+    /// Run this scenario only
+    #[arg(long, value_name = "NAME")]
+    pub(crate) scenario: Option<String>,
+
+    /// Endpoint numbers of the controller, 2 to 16 [default: 4, 8 and 16]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(2..=16))]
+    pub(crate) endpoints: Option<u8>,
+
+    #[command(flatten)]
+    pub(crate) machine: Machine,
+
+    /// What to print
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+
+    /// Print only what is broken
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Run {
+    /// The scenario
+    pub(crate) scenario: String,
+
+    /// The pool
+    #[arg(long, value_name = "NAME", default_value = "linked")]
+    pub(crate) pool: String,
+
+    /// The host's port: a bus and hub ports
+    #[arg(long, value_name = "PATH", default_value = "5-1.3")]
+    pub(crate) port: String,
+
+    /// The fastest speed of the host's port
+    #[arg(long, value_enum, default_value_t = PortSpeed::High)]
+    pub(crate) speed: PortSpeed,
+
+    /// Endpoint numbers of the controller, 2 to 16
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u8).range(2..=16))]
+    pub(crate) endpoints: u8,
+
+    #[command(flatten)]
+    pub(crate) machine: Machine,
+
+    /// Print every register access, descriptor access and packet
+    #[arg(long)]
+    pub(crate) trace: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Machine {
+    /// Page size of the machine
+    #[arg(long, value_enum, value_name = "SIZE", default_value_t = PageSize::K4)]
+    pub(crate) page_size: PageSize,
+
+    /// Processor's address of memory, a multiple of 4 KiB; bit 15 decides what an in-block link looks like to a device
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    pub(crate) cpu_base: Option<u64>,
+
+    /// Seed of everything that is chosen at random
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    Text,
+    /// One object
+    Json,
+    /// Kernel TAP
+    Ktap,
+    /// JUnit XML
+    Junit,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PortSpeed {
+    /// 12 Mbit/s
+    Full,
+    /// 480 Mbit/s
+    High,
+}
+
+impl From<PortSpeed> for usb::Speed {
+    fn from(speed: PortSpeed) -> Self {
+        match speed {
+            PortSpeed::Full => Self::Full,
+            PortSpeed::High => Self::High,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PageSize {
+    /// 4 KiB
+    #[value(name = "4k", aliases = ["4", "4096"])]
+    K4,
+    /// 16 KiB
+    #[value(name = "16k", aliases = ["16", "16384"])]
+    K16,
+    /// 64 KiB
+    #[value(name = "64k", aliases = ["64", "65536"])]
+    K64,
+}
+
+impl PageSize {
+    pub(crate) const fn bytes(self) -> u64 {
+        match self {
+            Self::K4 => 4096,
+            Self::K16 => 16384,
+            Self::K64 => 65536,
+        }
+    }
+}
+
+/// An address in decimal or, with 0x, in hexadecimal.
+fn address(text: &str) -> Result<u64, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(&hex.replace('_', ""), 16),
+        None => text.parse(),
+    };
+    match parsed {
+        Ok(address) if address % 4096 == 0 => Ok(address),
+        Ok(_) => Err("it must be a multiple of 4 KiB (0x1000)".to_owned()),
+        Err(error) => Err(format!("{error}; expected a number such as 0xffff000040008000")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn addresses_are_read_as_they_are_written() {
+        assert_eq!(address("0xffff_0000_4000_8000"), Ok(0xffff_0000_4000_8000));
+        assert_eq!(address("4096"), Ok(4096));
+        assert!(address("0x1").is_err());
+        assert!(address("here").is_err());
+    }
+}

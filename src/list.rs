@@ -1,0 +1,21 @@
+//! `poolproof list`.
+
+use std::io::Write;
+
+use crate::error::Error;
+
+pub(crate) fn list(out: &mut dyn Write) -> Result<(), Error> {
+    let section = |out: &mut dyn Write, title: &str, entries: &[(String, String)]| {
+        writeln!(out, "{title}")?;
+        entries.iter().try_for_each(|(name, about)| writeln!(out, "  {name:<24}{about}"))
+    };
+    let pools = pool::policy::table();
+    let pools: Vec<_> = pools.iter().map(|policy| (policy.name.to_string(), policy.about.to_string())).collect();
+    section(out, "pools", &pools)?;
+    let scenarios = scenarios::scenario::table();
+    let scenarios: Vec<_> = scenarios.iter().map(|one| (one.name().to_owned(), one.about().to_owned())).collect();
+    section(out, "scenarios", &scenarios)?;
+    let devices = scenarios::DEVICES.map(|(name, about)| (name.to_owned(), about.to_owned()));
+    section(out, "devices", &devices)?;
+    Ok(())
+}

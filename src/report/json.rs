@@ -1,0 +1,66 @@
+//! One JSON object.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use scenarios::{Detail, Report, Row, Status};
+use serde_json::{Value, json};
+
+pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool) -> io::Result<()> {
+    let rows: Vec<Value> =
+        report.rows.iter().filter(|row| !quiet || row.status == Status::Broken).map(row_value).collect();
+    let whole = json!({
+        "format": 1,
+        "version": env!("CARGO_PKG_VERSION"),
+        "broken": report.is_broken(),
+        "wall_seconds": seconds(report.wall_time),
+        "rows": rows,
+    });
+    serde_json::to_writer_pretty(&mut *out, &whole)?;
+    writeln!(out)
+}
+
+fn row_value(row: &Row) -> Value {
+    json!({
+        "pool": row.pool,
+        "scenario": row.scenario,
+        "runs": row.runs,
+        "status": status(row.status),
+        "verdict": row.verdict.to_string(),
+        "error": row.error,
+        "virtual_seconds": seconds(row.virtual_time),
+        "wall_seconds": seconds(row.wall_time),
+        "scope": row.scope,
+        "failures": row.failures.iter().map(detail_value).collect::<Vec<_>>(),
+    })
+}
+
+fn detail_value(detail: &Detail) -> Value {
+    json!({
+        "variants": detail.variants.iter().map(|variant| json!({
+            "endpoints": variant.endpoints,
+            "speed": variant.speed.to_string(),
+        })).collect::<Vec<_>>(),
+        "status": status(detail.status),
+        "verdict": detail.verdict.to_string(),
+        "error": detail.error,
+        "errno": detail.errno,
+        "finding": detail.finding,
+        "reason": detail.reason,
+        "log": detail.log.iter().map(|line| json!({"at": seconds(line.at), "text": line.text})).collect::<Vec<_>>(),
+        "board_log": detail.board_log,
+        "scope": detail.scope,
+    })
+}
+
+fn seconds(duration: Duration) -> f64 {
+    duration.as_secs_f64()
+}
+
+fn status(status: Status) -> &'static str {
+    match status {
+        Status::Pass => "pass",
+        Status::KnownBad => "known bad",
+        Status::Broken => "broken",
+    }
+}

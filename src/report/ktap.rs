@@ -1,0 +1,41 @@
+//! KTAP version 1 (Documentation/dev-tools/ktap.rst), known bad as an expected failure.
+
+use std::io::{self, Write};
+
+use scenarios::{Report, Row, Status};
+
+pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool) -> io::Result<()> {
+    let rows: Vec<&Row> = report.rows.iter().filter(|row| !quiet || row.status == Status::Broken).collect();
+    let mut pools: Vec<&str> = Vec::new();
+    for row in &rows {
+        if !pools.contains(&row.pool.as_str()) {
+            pools.push(&row.pool);
+        }
+    }
+    writeln!(out, "KTAP version 1\n1..{}", pools.len())?;
+    for (number, pool) in pools.iter().enumerate() {
+        let rows: Vec<&&Row> = rows.iter().filter(|row| row.pool == *pool).collect();
+        writeln!(out, "  KTAP version 1\n  # Subtest: {pool}\n  1..{}", rows.len())?;
+        for (number, row) in rows.iter().enumerate() {
+            test(out, number + 1, row)?;
+        }
+        let ok = rows.iter().all(|row| row.status != Status::Broken);
+        writeln!(out, "{} {} {pool}", if ok { "ok" } else { "not ok" }, number + 1)?;
+    }
+    Ok(())
+}
+
+fn test(out: &mut dyn Write, number: usize, row: &Row) -> io::Result<()> {
+    for detail in &row.failures {
+        for line in &detail.reason {
+            writeln!(out, "  # {line}")?;
+        }
+    }
+    let result = if row.status == Status::Pass { "ok" } else { "not ok" };
+    let directive = match row.status {
+        Status::KnownBad => " # XFAIL known bad",
+        Status::Pass | Status::Broken => "",
+    };
+    writeln!(out, "  # {}{}", row.verdict, row.error.as_ref().map_or(String::new(), |error| format!(": {error}")))?;
+    writeln!(out, "  {result} {number} {}{directive}", row.scenario)
+}

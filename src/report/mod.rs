@@ -1,0 +1,33 @@
+//! A check's result in the field's formats.
+
+mod json;
+mod junit;
+mod ktap;
+mod text;
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use scenarios::Report;
+
+use crate::cli::Format;
+
+/// Writes `report` to `out`.
+pub(crate) fn write(out: &mut dyn Write, report: &Report, format: Format, quiet: bool) -> io::Result<()> {
+    match format {
+        Format::Text => text::write(out, report, quiet),
+        Format::Json => json::write(out, report, quiet),
+        Format::Ktap => ktap::write(out, report, quiet),
+        Format::Junit => junit::write(out, report, quiet),
+    }
+}
+
+/// A duration as people read it.
+fn human(duration: Duration) -> String {
+    let seconds = duration.as_secs_f64();
+    match duration {
+        Duration::ZERO => "-".to_owned(),
+        _ if seconds >= 1.0 => format!("{seconds:.2} s"),
+        _ => format!("{:.1} ms", seconds * 1e3),
+    }
+}

@@ -1,0 +1,107 @@
+//! For people: a table, and below it what is broken.
+
+use std::io::{self, Write};
+
+use comfy_table::presets;
+use comfy_table::{ContentArrangement, Table};
+use scenarios::{Detail, Report, Row, Status};
+
+use super::human;
+
+pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool) -> io::Result<()> {
+    let rows: Vec<&Row> = report.rows.iter().filter(|row| !quiet || row.status == Status::Broken).collect();
+    if !rows.is_empty() {
+        writeln!(out, "{}\n", table(&rows))?;
+    }
+    for row in rows {
+        for detail in &row.failures {
+            broken(out, row, detail)?;
+        }
+    }
+    if !quiet {
+        summary(out, report)?;
+    }
+    Ok(())
+}
+
+fn table(rows: &[&Row]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(["pool", "scenario", "runs", "verdict", "error", "virtual", "wall"]);
+    for row in rows {
+        let verdict = match row.status {
+            Status::KnownBad => format!("{} (known bad)", row.verdict),
+            Status::Pass | Status::Broken => row.verdict.to_string(),
+        };
+        table.add_row([
+            row.pool.clone(),
+            row.scenario.clone(),
+            row.runs.to_string(),
+            verdict,
+            errors(row),
+            human(row.virtual_time),
+            human(row.wall_time),
+        ]);
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    table
+}
+
+/// The errors of a row, short: error numbers where there are any.
+fn errors(row: &Row) -> String {
+    let mut short: Vec<String> = Vec::new();
+    for detail in &row.failures {
+        let text = match (detail.errno, &detail.error, detail.finding) {
+            (Some(errno), _, _) => errno.to_string(),
+            (None, Some(error), _) => error.clone(),
+            (None, None, Some(finding)) => finding.to_owned(),
+            (None, None, None) => "not exercised".to_owned(),
+        };
+        if !short.contains(&text) {
+            short.push(text);
+        }
+    }
+    if short.is_empty() { "-".to_owned() } else { short.join(", ") }
+}
+
+fn broken(out: &mut dyn Write, row: &Row, detail: &Detail) -> io::Result<()> {
+    let known = if detail.status == Status::KnownBad { " (known bad)" } else { "" };
+    writeln!(out, "{} · {}: {}{known}", row.pool, row.scenario, detail.verdict)?;
+    if !detail.variants.is_empty() {
+        let variants: Vec<_> = detail.variants.iter().map(ToString::to_string).collect();
+        writeln!(out, "  with {}", variants.join("; "))?;
+    }
+    if let Some(error) = &detail.error {
+        writeln!(out, "  error: {error}")?;
+    }
+    for line in &detail.log {
+        writeln!(out, "  | {line}")?;
+    }
+    for line in &detail.board_log {
+        writeln!(out, "  board | {line}")?;
+    }
+    for line in &detail.reason {
+        writeln!(out, "  reason: {line}")?;
+    }
+    writeln!(out, "  scope: {}\n", detail.scope)
+}
+
+fn summary(out: &mut dyn Write, report: &Report) -> io::Result<()> {
+    let count = |status| report.rows.iter().filter(|row| row.status == status).count();
+    let runs: usize = report.rows.iter().map(|row| row.runs).sum();
+    writeln!(
+        out,
+        "{} rows ({runs} runs) in {}: {} no failure found, {} known bad, {} broken",
+        report.rows.len(),
+        human(report.wall_time),
+        count(Status::Pass),
+        count(Status::KnownBad),
+        count(Status::Broken),
+    )?;
+    if let Some(row) = report.rows.iter().find(|row| row.status == Status::Pass && !row.scope.is_empty()) {
+        writeln!(out, "scope of a pass, first of them: {}", row.scope)?;
+    }
+    Ok(())
+}

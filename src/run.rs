@@ -1,0 +1,55 @@
+//! `poolproof run`.
+
+use std::io::{self, Write};
+
+use bus::CpuAddr;
+use scenarios::{Bench, CPU_BASE, TraceLine, Verdict};
+use usb_host::PortPath;
+
+use crate::check::setup;
+use crate::cli::{Machine, Run};
+use crate::error::Error;
+use crate::exit::Exit;
+use crate::names::find;
+
+pub(crate) fn run(out: &mut dyn Write, arguments: &Run) -> Result<Exit, Error> {
+    let policy = find("pool", &arguments.pool, pool::policy::table(), |policy| &policy.name)?;
+    let scenario = find("scenario", &arguments.scenario, scenarios::scenario::table(), |scenario| scenario.name())?;
+    let port: PortPath = arguments.port.parse().map_err(|error| Error::usage(format!("--port: {error}")))?;
+    let Machine { page_size, cpu_base, seed } = arguments.machine;
+    let bench = Bench::new()
+        .pool(policy)
+        .endpoints(arguments.endpoints)
+        .speed(arguments.speed.into())
+        .page_size(page_size.bytes())
+        .cpu_base(cpu_base.map_or(CPU_BASE, CpuAddr))
+        .port(port)
+        .seed(seed);
+    let (run, trace) = if arguments.trace {
+        bench.trace_scenario(&*scenario).map_err(setup)?
+    } else {
+        (bench.run_scenario(&*scenario).map_err(setup)?, Vec::new())
+    };
+    write(out, &run, &trace)?;
+    Ok(if run.verdict == Verdict::NoFailureFound { Exit::NoFailure } else { Exit::Broken })
+}
+
+fn write(out: &mut dyn Write, run: &scenarios::Run, trace: &[TraceLine]) -> io::Result<()> {
+    for line in trace {
+        writeln!(out, "{line}")?;
+    }
+    for line in &run.log {
+        writeln!(out, "{line}")?;
+    }
+    for line in &run.board_log {
+        writeln!(out, "board: {line}")?;
+    }
+    writeln!(out, "\n{}", run.verdict)?;
+    if let Some(failure) = &run.failure {
+        writeln!(out, "error: {failure}")?;
+    }
+    for line in run.reason() {
+        writeln!(out, "reason: {line}")?;
+    }
+    writeln!(out, "scope: {}", run.scope)
+}
