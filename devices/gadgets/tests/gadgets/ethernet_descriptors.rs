@@ -274,3 +274,33 @@ fn a_bus_reset_or_a_pulled_cable_ends_everything_once() {
         assert_eq!(host.udc.violations, [""; 0]);
     }
 }
+
+#[test]
+fn what_comes_back_from_an_earlier_configuration_is_over() {
+    let (bulk_in, bulk_out) = (EndpointAddress::r#in(1), EndpointAddress::out(1));
+    for (value, alternate) in [(2, 0), (1, 1)] {
+        let mut host = Host::new(gadget(), Speed::Full);
+        for _ in 0..2 {
+            host.set_configuration(value).unwrap();
+            host.set_interface(1, alternate).unwrap();
+            host.hold_back(bulk_out, 60);
+            host.set_interface(1, alternate).unwrap();
+            host.step();
+            assert_eq!((host.udc.depth(bulk_out), host.udc.depth(bulk_in)), (2, 0));
+        }
+        assert_eq!(host.gadget.statistics().rx_errors, 0);
+        assert_eq!(host.udc.violations, [""; 0]);
+    }
+}
+
+#[test]
+fn a_notification_of_an_earlier_configuration_does_not_hold_up_the_next() {
+    let mut host = Host::new(gadget(), Speed::Full);
+    for _ in 0..3 {
+        host.set_configuration(1).unwrap();
+        assert_eq!(host.udc.depth(EndpointAddress::r#in(2)), 1);
+    }
+    assert_eq!(host.receive(2).unwrap()[..2], [0xa1, 0x00]);
+    assert_eq!(host.receive(2).unwrap()[..2], [0xa1, 0x2a]);
+    assert_eq!(host.receive(2), None);
+}

@@ -237,3 +237,17 @@ fn a_controller_without_memory_is_asked_again_in_the_next_step() {
     assert_eq!(responses(&mut host), ["OKAY"]);
     assert_eq!(host.gadget.take_event(), Some(Event::Reboot));
 }
+
+#[test]
+fn what_comes_back_from_an_earlier_configuration_is_over() {
+    let mut host = bootloader(Speed::Full);
+    host.hold_back(OUT, 3);
+    host.set_configuration(1).unwrap();
+    host.step();
+    assert_eq!((host.udc.depth(OUT), host.udc.depth(IN)), (1, 0));
+    assert_eq!(one(&mut host, "download:00100000"), "DATA00100000");
+    host.set_configuration(1).unwrap();
+    host.step();
+    assert_eq!((host.udc.depth(OUT), host.udc.depth(IN)), (1, 0));
+    assert_eq!(one(&mut host, "getvar:version"), "OKAY0.4");
+}

@@ -226,6 +226,12 @@ impl<G: Gadget> Host<G> {
         self.control(SetupPacket::new(0x01, 11, alternate, interface, 0), &[]).map(drop)
     }
 
+    /// A transfer that is over, and not yet told to the gadget.
+    pub(crate) fn hold_back(&mut self, endpoint: EndpointAddress, moved: usize) {
+        let request = self.udc.queued.get_mut(&endpoint).and_then(VecDeque::pop_front).expect("a request is queued");
+        self.udc.back.push_back(Completion { endpoint, request, status: Ok(moved) });
+    }
+
     /// One OUT transfer into the first request of an endpoint. Whether there was one.
     pub(crate) fn send(&mut self, number: u8, data: &[u8]) -> bool {
         let endpoint = EndpointAddress::out(number);

@@ -1,7 +1,7 @@
 //! RNDIS control messages.
 
 use gadgets::ethernet::{CommandError, EthernetConfig, EthernetGadget};
-use usb::gadget::Stall;
+use usb::gadget::{Completion, Request, Stall};
 use usb::{EndpointAddress, SetupPacket, Speed};
 
 use crate::host::Host;
@@ -186,16 +186,30 @@ fn a_bus_reset_forgets_answers_and_notifications() {
 
 #[test]
 fn a_setup_in_the_middle_of_a_command_drops_it() {
+    // The next SETUP may be answered or refused.
+    for next in [SetupPacket::new(0x80, 8, 0, 0, 1), SetupPacket::new(0xa1, 1, 0, 0, 1025)] {
+        let mut host = rndis();
+        let message = rndis_message(KEEPALIVE, &[1]);
+        let stale = host.queued_answer(SetupPacket::new(0x21, 0, 0, 0, message.len() as u16)).unwrap();
+        let answered = host.control(next, &[]).is_ok();
+        assert_eq!(answered, next.request == 8);
+        let completion = Completion {
+            endpoint: EndpointAddress::out(0),
+            request: Request { data: message, ..stale },
+            status: Ok(12),
+        };
+        host.udc.back.push_back(completion);
+        host.deliver();
+        assert_eq!(response(&mut host), Err(Stall));
+    }
+}
+
+#[test]
+fn reset_drops_the_answers_that_wait() {
     let mut host = rndis();
-    let message = rndis_message(KEEPALIVE, &[1]);
-    let stale = host.queued_answer(SetupPacket::new(0x21, 0, 0, 0, message.len() as u16)).unwrap();
-    host.control(SetupPacket::new(0x80, 8, 0, 0, 1), &[]).unwrap();
-    let completion = usb::gadget::Completion {
-        endpoint: EndpointAddress::out(0),
-        request: usb::gadget::Request { data: message, ..stale },
-        status: Ok(12),
-    };
-    host.udc.back.push_back(completion);
-    host.deliver();
+    send(&mut host, &rndis_message(KEEPALIVE, &[1]));
+    send(&mut host, &rndis_message(RESET, &[0]));
+    let answer = response(&mut host).unwrap();
+    assert_eq!(answer[..4], [6, 0, 0, 0x80]);
     assert_eq!(response(&mut host), Err(Stall));
 }

@@ -87,3 +87,14 @@ fn the_control_buffer_gives_back_what_it_got() {
     assert_eq!(host.control(SetupPacket::new(0xc0, 0x5b, 0, 0, 3), &[]), Err(Stall));
     assert_eq!(host.control(SetupPacket::new(0x40, 0x5b, 0, 0, 4097), &[]), Err(Stall));
 }
+
+#[test]
+fn what_comes_back_from_an_earlier_configuration_is_over() {
+    let mut host = gadget(Pattern::Zeros, Speed::Full);
+    host.hold_back(OUT, 1024);
+    host.hold_back(IN, 1024);
+    host.set_configuration(3).unwrap();
+    host.step();
+    assert_eq!((host.udc.depth(OUT), host.udc.depth(IN)), (3, 3));
+    assert_eq!(host.gadget.transferred(), Transferred::default());
+}
