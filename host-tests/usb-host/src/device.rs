@@ -78,6 +78,10 @@ impl Device {
         }))
     }
 
+    pub(crate) fn bus(&self) -> &Arc<Bus> {
+        &self.0.bus
+    }
+
     /// The host's names and the port.
     #[must_use]
     pub fn host_config(&self) -> &HostConfig {
@@ -202,6 +206,12 @@ impl Device {
     fn submit_address(&self) -> u8 {
         const NO_ADDRESS: u8 = 0xff;
         if self.is_gone() { NO_ADDRESS } else { self.0.number }
+    }
+
+    /// Ends an endpoint's URBs with -108.
+    pub fn flush(&self, endpoint: EndpointAddress) {
+        self.0.bus.controller.flush_endpoint(self.submit_address(), endpoint);
+        self.0.bus.kick();
     }
 
     /// A control transfer whose data comes from the device, at most `setup`'s length.

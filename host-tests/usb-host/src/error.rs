@@ -21,12 +21,6 @@ pub enum HubError {
     /// A descriptor came with another type than asked for.
     #[error("wrong descriptor (-61)")]
     NoData,
-    /// No answer to an RNDIS request was a good one.
-    #[error("request refused (-137)")]
-    Refused,
-    /// An answer's offset and length lie outside of it, or the length is not the expected one.
-    #[error("answer out of range (-33)")]
-    Domain,
 }
 
 impl HubError {
@@ -39,8 +33,6 @@ impl HubError {
             Self::Busy => -16,
             Self::Again => -11,
             Self::NoData => -61,
-            Self::Refused => -137,
-            Self::Domain => -33,
         }
     }
 

@@ -4,7 +4,7 @@
 //! - [`host`]: the port behind a hub, as a task ([`Host`]); [`HostConfig`] says where it is, [`Log`] gets its lines
 //! - [`device`]: what drivers and scenarios talk to ([`Device`])
 //! - [`configuration`], [`choice`], [`description`]: what a device says of itself, and which configuration is taken
-
+//! - [`net`]: `cdc_ether` and `rndis_host` behind one [`net::NetDevice`]
 //!
 //! Enumeration has the tries, sleeps, timeouts, error numbers and log lines of Linux 6.1 (drivers/usb/core). All time
 //! is tokio's: with a paused clock, a timeout of five seconds costs microseconds.
@@ -25,6 +25,7 @@ mod error;
 pub mod host;
 mod hub;
 mod log;
+pub mod net;
 mod strings;
 
 pub use bus::{CONTROL_TIMEOUT, UrbTransfer};
