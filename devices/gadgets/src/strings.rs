@@ -65,3 +65,27 @@ impl Strings {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use usb::ch9::string_text;
+
+    use super::*;
+
+    #[test]
+    fn each_language_has_its_own_texts() {
+        const GERMAN: u16 = 0x0407;
+        let strings = Strings::new()
+            .with(US_ENGLISH, ["Board".into(), Text::WithDriver("on ".to_owned())])
+            .with(GERMAN, ["old".into()])
+            .with(GERMAN, ["Platine".into()]);
+        let text = |index, language| strings.descriptor(index, language, "dummy").map(|bytes| string_text(&bytes));
+        assert_eq!(strings.descriptor(0, 0, "dummy"), Some(vec![6, 3, 0x09, 0x04, 0x07, 0x04]));
+        assert_eq!(text(1, US_ENGLISH).as_deref(), Some("Board"));
+        assert_eq!(text(2, US_ENGLISH).as_deref(), Some("on dummy"));
+        assert_eq!(text(1, GERMAN).as_deref(), Some("Platine"));
+        assert_eq!(text(2, GERMAN), None);
+        assert_eq!(text(1, 0), None);
+        assert_eq!(Strings::new().descriptor(0, 0, "dummy"), None);
+    }
+}
