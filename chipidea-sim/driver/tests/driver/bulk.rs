@@ -1,0 +1,250 @@
+//! Bulk transfers: long requests, queues, dequeue, halt, disable.
+
+use usb::gadget::{Request, RequestError, UdcError};
+use usb::{EndpointAddress, Udc, UdcDriver};
+
+use crate::bench::{Bench, HostError, Parts, pattern};
+
+const IN: EndpointAddress = EndpointAddress::r#in(1);
+const OUT: EndpointAddress = EndpointAddress::out(1);
+
+fn send(id: u64, data: Vec<u8>) -> Request {
+    Request { id, data, ..Request::default() }
+}
+
+fn room(id: u64, len: usize) -> Request {
+    send(id, vec![0; len])
+}
+
+fn descriptors(bench: &Bench) -> Vec<String> {
+    let blocks = bench.machine.ledger.live_blocks();
+    let own = blocks.iter().filter(|(pool, ..)| pool == "ci_hw_td");
+    let mut names: Vec<_> = own.map(|(.., owner)| owner.expect("claimed").to_string()).collect();
+    names.retain(|name| !name.starts_with("ep0"));
+    names.sort();
+    names
+}
+
+#[test]
+fn every_length_arrives_both_ways() {
+    for headroom in [0, 66] {
+        let mut parts = Parts::default();
+        parts.config.headroom = headroom;
+        let mut bench = Bench::configured(parts);
+        for len in [1, 511, 512, 513, 4096, 16383, 16384, 16385, 20480, 20481, 40960, 100_000] {
+            let data = pattern(len);
+            let zero = len % 512 == 0;
+            bench.udc.queue(IN, Request { zero, ..send(1, data.clone()) }).expect("room");
+            assert_eq!(bench.bulk_in(1, len + 512).as_deref(), Ok(&data[..]), "{len} bytes IN");
+            assert_eq!(bench.gadget.completed(), [(1, Ok(len))]);
+            bench.udc.queue(OUT, room(2, len)).expect("room");
+            bench.bulk_out(1, &data).expect("taken");
+            let completion = bench.gadget.completions.pop().expect("one");
+            assert_eq!(completion.status, Ok(len), "{len} bytes OUT");
+            assert_eq!(completion.request.data, data);
+        }
+        bench.shut_down().assert_clean();
+    }
+}
+
+#[test]
+fn a_dtd_carries_20_kib_and_16_kib_when_unaligned() {
+    for (headroom, expected) in [(0, 3), (2, 4)] {
+        let mut parts = Parts::default();
+        parts.config.headroom = headroom;
+        let mut bench = Bench::configured(parts);
+        bench.udc.queue(IN, send(1, pattern(60 << 10))).expect("room");
+        assert_eq!(descriptors(&bench).len(), expected);
+        bench.shut_down().assert_clean();
+    }
+}
+
+#[test]
+fn an_empty_request_is_an_empty_packet() {
+    let mut bench = Bench::configured(Parts::default());
+    bench.udc.queue(IN, send(1, Vec::new())).expect("room");
+    assert_eq!(bench.bulk_in(1, 512), Ok(Vec::new()));
+    assert_eq!(bench.gadget.completed(), [(1, Ok(0))]);
+    bench.shut_down().assert_clean();
+}
+
+#[test]
+fn a_short_packet_ends_an_out_request() {
+    let mut bench = Bench::configured(Parts::default());
+    bench.udc.queue(OUT, room(1, 2048)).expect("room");
+    bench.udc.queue(OUT, Request { short_not_ok: true, ..room(2, 2048) }).expect("room");
+    bench.bulk_out(1, &pattern(100)).expect("taken");
+    bench.bulk_out(1, &pattern(200)).expect("taken");
+    assert_eq!(bench.gadget.completed(), [(1, Ok(100)), (2, Err(RequestError::Short))]);
+    bench.shut_down().assert_clean();
+}
+
+#[test]
+fn requests_are_appended_while_the_controller_walks_the_list() {
+    let mut bench = Bench::configured(Parts::default());
+    for id in 0..10 {
+        bench.udc.queue(IN, send(id, vec![id as u8; 512])).expect("room");
+    }
+    assert_eq!(bench.bulk_in(1, 1024), Ok([[0; 512], [1; 512]].concat()));
+    bench.udc.queue(IN, send(10, vec![10; 100])).expect("room");
+    let rest: Vec<u8> = (2..10).flat_map(|id| [id; 512]).chain([10; 100]).collect();
+    assert_eq!(bench.bulk_in(1, 8 << 10), Ok(rest));
+    let ids: Vec<_> = bench.gadget.completed().iter().map(|&(id, _)| id).collect();
+    assert_eq!(ids, (0..=10).collect::<Vec<_>>());
+    bench.shut_down().assert_clean();
+}
+
+#[test]
+fn an_append_races_the_end_of_the_list_at_every_access() {
+    let mut raced = 0;
+    for after in 0..60 {
+        let mut bench = Bench::configured(Parts::default());
+        bench.udc.queue(IN, send(1, vec![1; 100])).expect("room");
+        let (port, to) = (bench.host.port.clone(), usb::wire::Target { address: 9, endpoint: 1 });
+        bench.tap.visit(after, move || {
+            port.data_in(to, &mut [0; 512], usb::wire::HostAck::Sent);
+        });
+        bench.udc.queue(IN, send(2, vec![2; 100])).expect("room");
+        if !bench.tap.cancel() {
+            raced += 1;
+            bench.host.toggle(IN);
+        } else {
+            assert_eq!(bench.bulk_in(1, 512), Ok(vec![1; 100]));
+        }
+        bench.run();
+        assert_eq!(bench.bulk_in(1, 512), Ok(vec![2; 100]), "the list ended before access {after}");
+        assert_eq!(bench.gadget.completed(), [(1, Ok(100)), (2, Ok(100))]);
+        bench.udc.shutdown().expect("everything is given back");
+        bench.machine.assert_clean();
+    }
+    assert!(raced > 15, "{raced} accesses append a request");
+}
+
+#[test]
+fn a_dtd_is_freed_one_completion_late() {
+    let mut bench = Bench::configured(Parts::default());
+    for id in 0..2 {
+        bench.udc.queue(IN, send(id, vec![0; 100])).expect("room");
+    }
+    assert_eq!(descriptors(&bench), ["ep1 IN dTD 0", "ep1 IN dTD 1"]);
+    bench.bulk_in(1, 512).expect("data");
+    assert_eq!(descriptors(&bench), ["ep1 IN dTD 0", "ep1 IN dTD 1"]);
+    bench.bulk_in(1, 512).expect("data");
+    assert_eq!(descriptors(&bench), ["ep1 IN dTD 1"]);
+    bench.udc.disable(IN).expect("enabled");
+    assert_eq!(descriptors(&bench), [""; 0]);
+    bench.udc.enable(&usb::ch9::EndpointDescriptor::new(IN, usb::TransferType::Bulk, 512, 0)).expect("disabled");
+    bench.shut_down().assert_clean();
+}
+
+#[test]
+fn a_dequeue_leaves_the_others_on_their_way() {
+    for gone in 0..3 {
+        let mut bench = Bench::configured(Parts::default());
+        for id in 0..3 {
+            bench.udc.queue(IN, send(id, vec![id as u8; 30 << 10])).expect("room");
+        }
+        bench.udc.dequeue(IN, gone).expect("queued");
+        bench.run();
+        assert_eq!(bench.gadget.completed(), [(gone, Err(RequestError::Dequeued))]);
+        let left: Vec<u64> = (0..3).filter(|&id| id != gone).collect();
+        let expected: Vec<u8> = left.iter().flat_map(|&id| vec![id as u8; 30 << 10]).collect();
+        assert_eq!(bench.bulk_in(1, 60 << 10), Ok(expected));
+        assert_eq!(bench.gadget.completed(), [(left[0], Ok(30 << 10)), (left[1], Ok(30 << 10))]);
+        assert_eq!(bench.udc.dequeue(IN, gone), Err(UdcError::NoRequest { endpoint: IN, id: gone }));
+        bench.shut_down().assert_clean();
+    }
+}
+
+#[test]
+fn a_queue_goes_on_after_its_only_request_was_dequeued() {
+    let mut bench = Bench::configured(Parts::default());
+    bench.udc.queue(OUT, room(1, 512)).expect("room");
+    bench.udc.dequeue(OUT, 1).expect("queued");
+    bench.udc.queue(OUT, room(2, 512)).expect("room");
+    bench.bulk_out(1, &pattern(512)).expect("taken");
+    assert_eq!(bench.gadget.completed(), [(1, Err(RequestError::Dequeued)), (2, Ok(512))]);
+    bench.shut_down().assert_clean();
+}
+
+#[test]
+fn halt_and_clear() {
+    let mut bench = Bench::configured(Parts::default());
+    bench.udc.set_halt(IN, true).expect("nothing is queued");
+    assert_eq!(bench.bulk_in(1, 512), Err(HostError::Stall));
+    bench.udc.set_halt(IN, false).expect("halted");
+    bench.host.reset_toggle(IN);
+    bench.udc.queue(IN, send(1, vec![1; 100])).expect("room");
+    assert_eq!(bench.udc.set_halt(IN, true), Err(UdcError::Again(IN)), "data waits to be sent");
+    assert_eq!(bench.bulk_in(1, 512), Ok(vec![1; 100]));
+    bench.udc.queue(OUT, room(2, 512)).expect("room");
+    bench.udc.set_halt(OUT, true).expect("an OUT endpoint may be halted with requests");
+    assert_eq!(bench.bulk_out(1, &pattern(512)), Err(HostError::Stall));
+    bench.control_out([2, 1, 0, 0, 1, 0, 0, 0], &[]).expect("CLEAR_FEATURE halt");
+    bench.host.reset_toggle(OUT);
+    bench.bulk_out(1, &pattern(512)).expect("taken");
+    assert_eq!(bench.gadget.completed(), [(1, Ok(100)), (2, Ok(512))]);
+    bench.shut_down().assert_clean();
+}
+
+#[test]
+fn a_wedge_outlives_the_hosts_clear() {
+    let mut bench = Bench::configured(Parts::default());
+    bench.udc.set_wedge(IN).expect("nothing is queued");
+    bench.control_out([2, 1, 0, 0, 0x81, 0, 0, 0], &[]).expect("the host hears nothing of it");
+    assert_eq!(bench.bulk_in(1, 512), Err(HostError::Stall));
+    bench.udc.set_halt(IN, false).expect("the gadget may");
+    bench.host.reset_toggle(IN);
+    bench.udc.queue(IN, send(1, vec![1; 100])).expect("room");
+    assert_eq!(bench.bulk_in(1, 512), Ok(vec![1; 100]));
+    bench.shut_down().assert_clean();
+}
+
+#[test]
+fn disable_gives_everything_back_in_order() {
+    let mut bench = Bench::configured(Parts::default());
+    for id in 0..4 {
+        bench.udc.queue(OUT, room(id, 50 << 10)).expect("room");
+    }
+    bench.host.bulk_out(1, &pattern(1024)).expect("taken");
+    bench.udc.disable(OUT).expect("enabled");
+    assert!(bench.udc.deliver(&mut bench.gadget));
+    assert!(!bench.udc.deliver(&mut bench.gadget));
+    let shut_down = |id| (id, Err(RequestError::Shutdown));
+    assert_eq!(bench.gadget.completed(), [shut_down(0), shut_down(1), shut_down(2), shut_down(3)]);
+    assert_eq!(bench.bulk_out(1, &pattern(512)), Err(HostError::Silence), "a disabled endpoint does not answer");
+    assert_eq!(bench.udc.disable(OUT), Err(UdcError::NoEndpoint(OUT)));
+    assert_eq!(bench.machine.ledger.live_mappings(), []);
+    let refused = bench.udc.queue(OUT, room(9, 512)).expect_err("disabled");
+    assert_eq!((refused.error, refused.request.id), (UdcError::NoEndpoint(OUT), 9));
+    bench.gadget.configured = false;
+    bench.shut_down().assert_clean();
+}
+
+#[test]
+fn what_does_not_exist_is_refused() {
+    let mut bench = Bench::configured(Parts::endpoints(4));
+    let far = EndpointAddress::r#in(9);
+    let descriptor = usb::ch9::EndpointDescriptor::new(far, usb::TransferType::Bulk, 512, 0);
+    assert_eq!(bench.udc.enable(&descriptor), Err(UdcError::NoEndpoint(far)));
+    assert_eq!(bench.udc.set_halt(far, true), Err(UdcError::NoEndpoint(far)));
+    assert_eq!(bench.udc.flush(far), Err(UdcError::NoEndpoint(far)));
+    let again = usb::ch9::EndpointDescriptor::new(IN, usb::TransferType::Bulk, 512, 0);
+    assert_eq!(bench.udc.enable(&again), Err(UdcError::Busy(IN)));
+    let control = usb::ch9::EndpointDescriptor::new(EndpointAddress::out(2), usb::TransferType::Control, 64, 0);
+    assert_eq!(bench.udc.enable(&control), Err(UdcError::NoEndpoint(EndpointAddress::out(2))));
+    bench.udc.queue(IN, send(1, vec![1])).expect("room");
+    let twice = bench.udc.queue(IN, send(1, vec![2])).expect_err("the id is taken");
+    assert_eq!((twice.error, twice.request.data), (UdcError::Busy(IN), vec![2]));
+    bench.shut_down().assert_clean();
+}
+
+#[test]
+fn a_packet_too_long_halts_the_request() {
+    let mut bench = Bench::configured(Parts::default());
+    bench.udc.queue(OUT, room(1, 100)).expect("room");
+    let _ = bench.host.bulk_out(1, &pattern(512));
+    bench.run();
+    let [(1, Err(_))] = bench.gadget.completed()[..] else { panic!("an error") };
+    bench.shut_down().assert_clean();
+}

@@ -1,0 +1,7 @@
+//! The driver on the model: they meet in registers and memory only.
+
+mod bench;
+mod bulk;
+mod control;
+mod failures;
+mod power;
