@@ -75,6 +75,7 @@ impl Board {
         let Some(mut software) = self.software.lock().take() else { return Ok(()) };
         let stopped = software.driver.shutdown();
         software.driver.deliver(&mut *software.gadget);
+        self.log.lock().append(&mut software.driver.take_log());
         stopped
     }
 

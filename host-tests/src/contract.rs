@@ -1,2 +1,69 @@
-use pool::Policy; use crate::row::Row;
-pub(crate) fn row(_policy: &Policy, _seed: u64) -> Row { loop {} }
+//! The pool's own contract as a row: before any device.
+
+use std::time::{Duration, Instant};
+
+use pool::Policy;
+use pool::contract::{Config, Violation};
+
+use crate::record::Status;
+use crate::row::{Detail, Row};
+use crate::verdict::Verdict;
+
+/// Name of the row.
+const SCENARIO: &str = "pool-contract";
+
+/// Holds `policy` against what dma_pool promises.
+pub(crate) fn row(policy: &Policy, seed: u64) -> Row {
+    let begin = Instant::now();
+    let report = pool::contract::run(policy, &Config { seed, ..Config::default() });
+    let tried: u64 = report.checks.iter().map(|check| check.count).sum();
+    let scope = format!(
+        "pool {} ({}); {tried} checks of {} promises; pages of 4, 16 and 64 KiB forward, backward and scattered; \
+         32-bit mask with memory above 4 GiB; seed {seed}; not exercised: any device, interrupt context, threads",
+        policy.name,
+        policy.fingerprint,
+        report.checks.len(),
+    );
+    let broken = |(promise, violation): (pool::Promise, &Violation)| Detail {
+        variants: Vec::new(),
+        status: Status::Broken,
+        verdict: Verdict::PoolContractViolated,
+        error: Some(format!("{promise:?}")),
+        errno: None,
+        finding: Some(violation.finding.name()),
+        reason: vec![
+            format!("dma_pool promises: {}", promise.statement()),
+            violation.finding.to_string(),
+            format!("seen with {}", violation.setting),
+        ],
+        log: Vec::new(),
+        board_log: Vec::new(),
+        scope: scope.clone(),
+    };
+    let mut failures: Vec<Detail> = report.broken().map(broken).collect();
+    let untried = report.checks.iter().filter(|check| check.count == 0 && check.violation.is_none());
+    failures.extend(untried.map(|check| Detail {
+        variants: Vec::new(),
+        status: Status::Broken,
+        verdict: Verdict::Inconclusive,
+        error: Some(format!("{:?} was not tried", check.promise)),
+        errno: None,
+        finding: None,
+        reason: vec![format!("nothing tried the promise: {}", check.promise.statement())],
+        log: Vec::new(),
+        board_log: Vec::new(),
+        scope: scope.clone(),
+    }));
+    Row {
+        pool: policy.name.to_string(),
+        scenario: SCENARIO.to_owned(),
+        runs: 1,
+        status: failures.iter().map(|detail| detail.status).max().unwrap_or(Status::Pass),
+        verdict: failures.iter().map(|detail| detail.verdict).max().unwrap_or(Verdict::NoFailureFound),
+        error: failures.first().and_then(|detail| detail.error.clone()),
+        virtual_time: Duration::ZERO,
+        wall_time: begin.elapsed(),
+        scope,
+        failures,
+    }
+}

@@ -49,6 +49,13 @@ pub struct Model {
     pub class: ClassFn,
 }
 
+impl std::fmt::Debug for Model {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { device, qualifier, configurations, strings, .. } = self;
+        write!(f, "{device:02x?} {qualifier:02x?} {configurations:02x?} {strings:?}")
+    }
+}
+
 /// `(packet number since the start, packet, current request)`.
 pub type FaultFn = Box<dyn FnMut(usize, Token, Option<SetupPacket>) -> Fault + Send>;
 
