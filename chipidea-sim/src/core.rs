@@ -10,7 +10,7 @@ use crate::config::{Config, Layout};
 use crate::kinds;
 use crate::layout;
 use crate::register_map::{ENDPTCTRL0_ENABLED, Reg, Register, RegisterFile, RegisterMap};
-use crate::registers::{DevLc, DeviceAddr, EndptCtrlHalf, PortSc, UsbCmd, UsbMode, UsbSts, otgsc};
+use crate::registers::{DevLc, DeviceAddr, EndptCtrlHalf, PortSc, UsbCmd, UsbMode, UsbSts};
 use crate::slot::Slot;
 use crate::trace::{Refused, SOURCE};
 use crate::ulpi::Phy;
@@ -52,7 +52,7 @@ pub(crate) struct Core {
     pub(crate) staged_address: Option<u8>,
     pub(crate) effects: Effects<Effect>,
     phy: Phy,
-    vbus: bool,
+    pub(crate) vbus: bool,
     now: Duration,
     /// As last seen by [`Core::settle`].
     level: bool,
@@ -73,7 +73,7 @@ impl Core {
             staged_address: None,
             effects: Effects::new(),
             phy: Phy::new(),
-            vbus: false,
+            vbus: config.vbus,
             now: Duration::ZERO,
             level: false,
             attached: false,
@@ -82,16 +82,14 @@ impl Core {
             lpm: config.layout == Layout::Lpm,
             max_speed: config.max_speed,
         };
-        // The cable was there before the power: no change bits.
-        core.vbus = config.vbus;
-        core.registers.set(Reg::OtgSc, core.registers.get(Reg::OtgSc) & !otgsc::BSE | core.vbus_bits());
+        core.sense_vbus();
         core
     }
 
     /// Power-on reset. VBUS and the time come from outside and stay.
     pub(crate) fn power_on(&mut self, map: &RegisterMap) {
         self.registers = RegisterFile::new(map);
-        self.registers.set(Reg::OtgSc, self.registers.get(Reg::OtgSc) & !otgsc::BSE | self.vbus_bits());
+        self.sense_vbus();
         self.phy = Phy::new();
         self.forget();
     }
@@ -120,8 +118,7 @@ impl Core {
             self.effects.push(Effect::AttachChanged);
         }
         let status = self.registers.get(Reg::UsbSts) & self.registers.get(Reg::UsbIntr);
-        let otg = self.registers.get(Reg::OtgSc);
-        let level = status != 0 || otg & otg >> otgsc::ENABLE_SHIFT & otgsc::CHANGES != 0;
+        let level = status != 0 || self.otg_interrupt();
         if level != self.level {
             self.level = level;
             self.effects.push(Effect::Interrupt);
@@ -310,7 +307,9 @@ impl Core {
     /// CM can be written once after a reset, and not at all without host capability.
     fn set_mode(&mut self, dma: &DmaPort, mode: u8) {
         let current = UsbMode::from_bits(self.registers.get(Reg::UsbMode));
-        if mode == current.mode() {
+        // Linux goes through idle even where CM is fixed.
+        let fixed = mode == UsbMode::IDLE && !self.host_capable;
+        if mode == current.mode() || fixed {
             return;
         }
         let known = mode == UsbMode::DEVICE || mode == UsbMode::HOST && self.host_capable;
@@ -374,21 +373,5 @@ impl Core {
         if asserted & 2 != 0 {
             self.phy = Phy::new();
         }
-    }
-}
-
-/// The cable.
-impl Core {
-    fn vbus_bits(&self) -> u32 {
-        if self.vbus { otgsc::AVV | otgsc::ASV | otgsc::BSV } else { otgsc::BSE }
-    }
-
-    /// VBUS from the host: the status bits follow, each change sets its change bit.
-    pub(crate) fn set_vbus(&mut self, on: bool) {
-        self.vbus = on;
-        let old = self.registers.get(Reg::OtgSc);
-        let all = otgsc::AVV | otgsc::ASV | otgsc::BSV | otgsc::BSE;
-        let new = old & !all | self.vbus_bits();
-        self.registers.set(Reg::OtgSc, new | (old ^ new) << otgsc::CHANGE_SHIFT);
     }
 }

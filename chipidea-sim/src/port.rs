@@ -116,7 +116,11 @@ impl UsbPort for Chipidea {
         let max_packet = max_packet.max(1);
         self.with(|core, dma| match begin(core, dma, from, Direction::In) {
             Ok(mut work) => {
-                let fetch = |room: &mut [u8]| packet_in(core, dma, &mut work, from, room, HostAck::Sent);
+                let fetch = |room: &mut [u8]| {
+                    // The host acknowledges nothing longer than a packet.
+                    let most = max_packet.min(room.len());
+                    packet_in(core, dma, &mut work, from, &mut room[..most], HostAck::Sent)
+                };
                 let burst = wire::burst_in(fetch, pid, max_packet, buffer);
                 core.end(dma, &mut work);
                 burst

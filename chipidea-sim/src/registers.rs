@@ -190,6 +190,8 @@ pub(crate) mod otgsc {
     pub(crate) const BSV: u32 = 1 << 11;
     /// B session end.
     pub(crate) const BSE: u32 = 1 << 12;
+    /// The status bits that VBUS decides.
+    pub(crate) const VBUS: u32 = AVV | ASV | BSV | BSE;
     /// From a status bit to its change bit.
     pub(crate) const CHANGE_SHIFT: u32 = 8;
     /// The change bits.

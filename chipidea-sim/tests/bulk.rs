@@ -292,6 +292,9 @@ fn an_in_packet_longer_than_the_hosts_buffer_is_not_taken() {
     assert_eq!((small.as_slice(), board.r(R::Stat)), (&pattern(8)[..], bit(3)));
     let mut pid = Data0;
     assert_eq!(board.sim.burst_in(ep(1), &mut pid, 512, &mut small).end, BurstEnd::Babble);
+    let mut large = [0; 1024];
+    assert_eq!(board.sim.burst_in(ep(1), &mut pid, 64, &mut large).end, BurstEnd::Babble, "longer than its packets");
+    assert_eq!(board.r(R::Stat), bit(3));
 }
 
 #[test]

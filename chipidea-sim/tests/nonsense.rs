@@ -67,19 +67,21 @@ fn word() -> impl Strategy<Value = u32> {
     ]
 }
 
-fn value(register: R) -> BoxedStrategy<u32> {
-    match register {
-        R::List => prop_oneof![4 => Just(HEADS), 1 => Just(HEADS + 0x7c0), 1 => any::<u32>()].boxed(),
-        R::Mode | R::Cmd | R::Addr => prop_oneof![0..16_u32, any::<u32>()].boxed(),
-        _ => any::<u32>().boxed(),
-    }
+/// Often something that keeps the rest of the run interesting.
+fn op(register: R, value: u32, likely: bool) -> Step {
+    let value = match register {
+        R::List if likely => HEADS + (value & 0x7c0),
+        R::Mode | R::Cmd | R::Addr if likely => value & 15,
+        _ => value,
+    };
+    Step::Op(register, value)
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         1 => (0..0x2200_u64, width()).prop_map(|(at, width)| Step::Read(at, width)),
         1 => (0..0x2200_u64, width(), any::<u64>()).prop_map(|(at, width, value)| Step::Write(at, width, value)),
-        8 => register().prop_flat_map(|register| value(register).prop_map(move |value| Step::Op(register, value))),
+        8 => (register(), any::<u32>(), any::<bool>()).prop_map(|(register, value, likely)| op(register, value, likely)),
         12 => (0..0x100_u32, word()).prop_map(|(word, value)| Step::Poke(HEADS + 4 * word, value)),
         8 => (0..0x100_u32, word()).prop_map(|(word, value)| Step::Poke(DTDS + 4 * word, value)),
         2 => (0..6_u8, any::<[u8; 8]>()).prop_map(|(n, bytes)| Step::Setup(n, bytes)),
@@ -135,7 +137,9 @@ fn run(board: &Board, step: &Step, did: &mut Did) {
             assert!(burst.bytes <= len && burst.packets <= len + 1);
         }
         Step::Vbus(on) => sim.set_vbus(on),
-        Step::BusReset(high) => drop(board.bus_reset(if high { Speed::High } else { Speed::Full })),
+        Step::BusReset(high) => {
+            board.bus_reset(if high { Speed::High } else { Speed::Full });
+        }
         Step::Suspend => sim.suspend(),
         Step::Resume => sim.resume(),
         Step::Time(micros) => sim.step(Duration::from_micros(u64::from(micros))),
@@ -173,11 +177,11 @@ struct Did {
 /// 5,000 of the 20,000 cases; the same ones every time.
 fn no_input_is_too_much(seed: u8) {
     let config = ProptestConfig { cases: 5_000, failure_persistence: None, ..ProptestConfig::default() };
-    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]));
+    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::XorShift, &[seed; 16]));
     let did = RefCell::new(Did::default());
     let cap_offset = prop_oneof![Just(0), Just(0x100)];
     let parts = (1..17_u8, any::<bool>(), cap_offset, any::<bool>());
-    let result = runner.run(&(parts, prop::collection::vec(step(), 1..24)), |(parts, steps)| {
+    let result = runner.run(&(parts, prop::collection::vec(step(), 1..40)), |(parts, steps)| {
         let (endpoints, lpm, cap_offset, host_capable) = parts;
         let layout = if lpm { Layout::Lpm } else { Layout::NonLpm };
         let config = Config { endpoints, layout, cap_offset, host_capable, window: 0x2000, ..Config::default() };
@@ -204,7 +208,7 @@ fn no_input_is_too_much(seed: u8) {
     for (what, count) in
         [("SETUP", setups), ("OUT", out), ("IN", input), ("COMPLETE", completions), ("SEI", system_errors)]
     {
-        assert!(count > 300, "{count} {what}");
+        assert!(count > 200, "{count} {what}");
     }
 }
 

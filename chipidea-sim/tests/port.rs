@@ -284,3 +284,21 @@ fn a_trace_tells_registers_memory_and_packets_in_symbols() {
     let _ = board.out(1, Data0, &[1]);
     assert_eq!(log.take(), ["chipidea: OUT addr 0 ep1 Data0 1 bytes 01 → Silence"]);
 }
+
+#[test]
+fn two_threads_leave_the_right_level_on_the_line() {
+    let board = Board::high();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..2000 {
+                board.setup([0; 8]);
+            }
+        });
+        scope.spawn(|| (0..2000).for_each(|_| board.w(R::Sts, UI)));
+    });
+    assert_eq!(board.level(), board.r(R::Sts) & UI != 0);
+    board.setup([0; 8]);
+    assert!(board.level());
+    board.w(R::Sts, UI);
+    assert!(!board.level());
+}
