@@ -1,6 +1,6 @@
 //! What can go wrong below chapter 9.
 
-use pool::{AllocError, CpuFault, CreateError, DestroyError, MapError, PageError};
+use pool::{AllocError, CpuFault, CreateError, DestroyError, FreeError, MapError, PageError};
 use thiserror::Error;
 use usb::EndpointAddress;
 use usb::gadget::{Request, UdcError};
@@ -75,6 +75,14 @@ pub enum EngineError {
     /// A pool has no block.
     #[error(transparent)]
     Alloc(#[from] AllocError),
+    /// A pool does not take a block back.
+    #[error("pool {name}: {error}")]
+    Free {
+        /// The pool.
+        name: &'static str,
+        /// Why.
+        error: FreeError,
+    },
     /// A pool cannot be destroyed.
     #[error("pool {name}: {error}")]
     DestroyPool {

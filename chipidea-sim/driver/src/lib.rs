@@ -30,6 +30,7 @@
 //!   a dTD that was under way are not accounted for, by either.
 //! - A SET_ADDRESS whose status stage did not come is forgotten with the next SETUP or reset.
 //! - Endpoint 0 is not stalled for a transfer that a newer SETUP has ended.
+//! - A probe that fails gives its dQHs back; ci_hdrc destroys the pool with dQHs in it.
 //! - Loops that wait for the controller are bounded, and end in an error.
 //! - Endpoint numbers that the controller does not have are refused.
 //! - Buffers are the driver's: it copies a request's data, where ci_hdrc maps the function's own buffer.
@@ -49,7 +50,7 @@ mod udc;
 
 pub use config::{Config, DqhSource};
 pub use endpoint::EndpointSetup;
-pub use engine::{Engine, SetupEvent};
+pub use engine::Engine;
 pub use error::{EngineError, SubmitError};
 pub use registers::Interrupts;
 pub use udc::ChipideaUdc;

@@ -11,6 +11,8 @@ use crate::endpoint::Endpoint;
 use crate::error::EngineError;
 use crate::names::{DQH, slot_of};
 
+const NAME: &str = "ci_hw_qh";
+
 /// The source of dQHs.
 pub(super) enum Heads {
     /// A pool; each dQH is a block of its own (`init_eps`).
@@ -25,7 +27,7 @@ impl Heads {
         Ok(match source {
             DqhSource::Pool => {
                 let geometry = Geometry { size: dqh::SIZE, align: ALIGN, boundary: BOUNDARY };
-                Self::Pool(dma.create_pool("ci_hw_qh", geometry)?)
+                Self::Pool(dma.create_pool(NAME, geometry)?)
             }
             // A page is aligned to more than 2 KiB.
             DqhSource::Static => {
@@ -49,16 +51,21 @@ impl Heads {
         Ok(QueueHead { block })
     }
 
-    /// Gives back the dQHs of `endpoints`, and the source.
-    pub(super) fn destroy(&mut self, dma: &DmaApi, endpoints: &[Endpoint]) -> Result<(), EngineError> {
+    /// Gives back the dQHs of `endpoints` (`destroy_eps`).
+    pub(super) fn free(&self, endpoints: &[Endpoint]) -> Result<(), EngineError> {
+        let Self::Pool(pool) = self else { return Ok(()) };
+        let mut result = Ok(());
+        for endpoint in endpoints {
+            let freed = pool.free(endpoint.head.block);
+            result = result.and(freed.map_err(|error| EngineError::Free { name: NAME, error }));
+        }
+        result
+    }
+
+    /// Gives back the source.
+    pub(super) fn destroy(&mut self, dma: &DmaApi) -> Result<(), EngineError> {
         match self {
-            Self::Pool(pool) => {
-                for endpoint in endpoints {
-                    // What the pool says about a free, it says again about the destroy.
-                    let _ = pool.free(endpoint.head.block);
-                }
-                pool.destroy().map_err(|error| EngineError::DestroyPool { name: "ci_hw_qh", error })
-            }
+            Self::Pool(pool) => pool.destroy().map_err(|error| EngineError::DestroyPool { name: NAME, error }),
             Self::Static(pages) => {
                 if let Some(pages) = pages.take() {
                     dma.free_coherent(pages);

@@ -25,14 +25,14 @@ use crate::registers::{Register, Registers, UsbCmd};
 
 use heads::Heads;
 
-pub use setup::SetupEvent;
-
 /// Reads of a register before the driver gives up: ci_hdrc waits for ever, or 1000 rounds of 10 µs.
 const MOST_POLLS: u32 = 1000;
 /// Rounds of a loop whose every round ends in a register's own time: flush, halt, tripwires.
 const MOST_ROUNDS: u32 = 64;
 /// Warnings that are kept until somebody takes them; later ones are dropped.
 const MOST_WARNINGS: usize = 256;
+/// Name of the dTDs' pool.
+const DESCRIPTORS: &str = "ci_hw_td";
 /// Alignment of both pools, and their boundary (`udc_start`).
 const ALIGN: u64 = 64;
 const BOUNDARY: u64 = 4096;
@@ -69,11 +69,11 @@ impl Engine {
         }
         let mut heads = Heads::new(&dma, config.dqh_source, registers.endpoints())?;
         let geometry = Geometry { size: dtd::SIZE, align: ALIGN, boundary: BOUNDARY };
-        let descriptors = match dma.create_pool("ci_hw_td", geometry) {
+        let descriptors = match dma.create_pool(DESCRIPTORS, geometry) {
             Ok(pool) => pool,
             Err(error) => {
-                // The pool of dQHs is still empty.
-                let _ = heads.destroy(&dma, &[]);
+                // The first failure is the one to tell.
+                let _ = heads.destroy(&dma);
                 return Err(error.into());
             }
         };
@@ -83,8 +83,9 @@ impl Engine {
                 match heads.allocate(&dma, address) {
                     Ok(head) => endpoints.push(Endpoint::new(address, head)),
                     Err(error) => {
-                        let _ = heads.destroy(&dma, &endpoints);
+                        let _ = heads.free(&endpoints);
                         let _ = descriptors.destroy();
+                        let _ = heads.destroy(&dma);
                         return Err(error);
                     }
                 }
@@ -158,10 +159,11 @@ impl Engine {
         }
         self.live = false;
         self.buffers.release(&self.dma);
-        let heads = self.heads.destroy(&self.dma, &self.endpoints);
-        let descriptors =
-            self.descriptors.destroy().map_err(|error| EngineError::DestroyPool { name: "ci_hw_td", error });
-        descriptors.and(heads)
+        let freed = self.heads.free(&self.endpoints);
+        let descriptors = self.descriptors.destroy();
+        let descriptors = descriptors.map_err(|error| EngineError::DestroyPool { name: DESCRIPTORS, error });
+        let heads = self.heads.destroy(&self.dma);
+        freed.and(descriptors).and(heads)
     }
 
     /// Writes a line to the driver's log.

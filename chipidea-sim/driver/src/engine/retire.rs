@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use usb::gadget::{Completion, Request, RequestError};
 use usb::{Direction, EndpointAddress};
 
-use super::Engine;
+use super::{DESCRIPTORS, Engine};
 use crate::dtd::{TERMINATE, TransferDescriptor};
 use crate::endpoint::Queued;
 use crate::error::EngineError;
@@ -14,7 +14,7 @@ use crate::registers::{ENDPTCOMPLETE, ENDPTSTAT, endpoint_bit};
 impl Engine {
     /// Whether an endpoint completed something, and clears that (`hw_test_and_clear_complete`).
     pub fn take_complete(&mut self, address: EndpointAddress) -> bool {
-        self.registers.test_and_clear(ENDPTCOMPLETE, endpoint_bit(address))
+        self.endpoint(address).is_ok() && self.registers.test_and_clear(ENDPTCOMPLETE, endpoint_bit(address))
     }
 
     /// The endpoint's oldest request, if the controller is done with it (`_hardware_dequeue`).
@@ -177,7 +177,7 @@ impl Engine {
 
     fn free(&mut self, descriptor: TransferDescriptor) {
         if let Err(error) = self.descriptors.free(descriptor.block) {
-            self.warn(format!("ci_hw_td: {error}"));
+            self.warn(format!("{DESCRIPTORS}: {error}"));
         }
     }
 }

@@ -6,9 +6,6 @@ use super::{Engine, MOST_ROUNDS};
 use crate::error::EngineError;
 use crate::registers::{ENDPTSETUPSTAT, UsbCmd};
 
-/// A SETUP packet that came.
-pub type SetupEvent = SetupPacket;
-
 impl Engine {
     /// Whether a SETUP waits on endpoint 0 that nobody has acknowledged.
     #[must_use]
@@ -27,7 +24,7 @@ impl Engine {
     ///
     /// # Errors
     /// The tripwire never holds, or the dQH is not in memory.
-    pub fn read_setup(&mut self) -> Result<SetupEvent, EngineError> {
+    pub fn read_setup(&mut self) -> Result<SetupPacket, EngineError> {
         let head = self.endpoint(EndpointAddress::out(0))?.head;
         for _ in 0..MOST_ROUNDS {
             self.registers.update(|cmd: UsbCmd| cmd.with_setup_tripwire(true));

@@ -248,3 +248,40 @@ fn a_packet_too_long_halts_the_request() {
     let [(1, Err(_))] = bench.gadget.completed()[..] else { panic!("an error") };
     bench.shut_down().assert_clean();
 }
+
+#[test]
+fn a_lost_prime_is_made_up_for_only_if_asked() {
+    for reprime in [false, true] {
+        let mut parts = Parts::default();
+        parts.config.reprime = reprime;
+        let mut bench = Bench::configured(parts);
+        // ENDPTPRIME.
+        bench.tap.lose_write(0x140 + 0x70);
+        bench.udc.queue(IN, send(1, vec![1; 512])).expect("room");
+        bench.udc.queue(IN, send(2, vec![2; 512])).expect("room");
+        let first = bench.bulk_in(1, 512);
+        if reprime {
+            assert_eq!(first, Ok(vec![1; 512]));
+            assert_eq!(bench.bulk_in(1, 512), Ok(vec![2; 512]));
+        } else {
+            assert_eq!(first, Ok(vec![2; 512]), "the second primes, the first never goes");
+            assert_eq!(bench.bulk_in(1, 512), Err(HostError::Timeout));
+        }
+        bench.shut_down().assert_clean();
+    }
+}
+
+#[test]
+fn completions_queue_again_while_data_flows() {
+    let mut bench = Bench::configured(Parts::default());
+    bench.gadget.requeue = true;
+    for id in 0..4 {
+        bench.udc.queue(OUT, room(id, 2048)).expect("room");
+    }
+    let data = pattern(64 << 10);
+    bench.bulk_out(1, &data).expect("taken");
+    let got: Vec<u8> = bench.gadget.completions.iter().flat_map(|c| &c.request.data).copied().collect();
+    assert_eq!(got, data);
+    bench.gadget.requeue = false;
+    bench.shut_down().assert_clean();
+}

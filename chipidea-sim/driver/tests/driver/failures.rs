@@ -247,3 +247,30 @@ fn a_pool_that_says_no_to_destroy_is_heard() {
     assert_eq!(error, UdcError::Hardware("pool ci_hw_td: 1 blocks are in use".to_owned()));
     assert_eq!(bench.model.attached(), None);
 }
+
+#[test]
+fn a_damaged_pool_is_survived() {
+    // With 30 dQHs or fewer slot 0 is a free block; bit 15 of its link decides whether the SETUP interrupts.
+    for endpoints in [4, 8, 16] {
+        for cpu in [0xffff_8880_0400_0000, 0xffff_8880_0400_8000] {
+            let policy = pool::policy::by_name("linked-descending").expect("known");
+            let parts = Parts { policy, cpu: bus::CpuAddr(cpu), ..Parts::endpoints(endpoints) };
+            let mut bench = Bench::attached(parts);
+            let answer = bench.control_in([0x80, 6, 0, 1, 0, 0, 64, 0]);
+            let interrupts = endpoints < 16 && cpu & 0x8000 != 0;
+            let expected = if interrupts { HostError::Stall } else { HostError::Timeout };
+            assert_eq!(answer, Err(expected), "{endpoints} endpoints, {cpu:#x}");
+            for _ in 0..20 {
+                bench.bus_reset();
+                let _ = bench.control_in([0x80, 6, 0, 1, 0, 0, 64, 0]);
+                let _ = bench.control_out([0, 5, 9, 0, 0, 0, 0, 0], &[]);
+            }
+            bench.model.set_vbus(false);
+            bench.run();
+            // The pool may notice or not; nobody panics, and every mapping ends.
+            let _ = bench.udc.shutdown();
+            bench.udc.deliver(&mut bench.gadget);
+            assert_eq!(bench.machine.ledger.live_mappings(), []);
+        }
+    }
+}

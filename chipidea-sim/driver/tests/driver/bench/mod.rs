@@ -23,13 +23,20 @@ const SPAN: Span = Span { cpu: CpuAddr(0xffff_8880_0400_0000), dma: DmaAddr(0x80
 /// What a bench is made of.
 pub(crate) struct Parts {
     pub(crate) policy: Policy,
+    /// The processor's address of memory.
+    pub(crate) cpu: CpuAddr,
     pub(crate) config: Config,
     pub(crate) model: chipidea_sim::Config,
 }
 
 impl Default for Parts {
     fn default() -> Self {
-        Self { policy: Policy::current(), config: Config::default(), model: chipidea_sim::Config::default() }
+        Self {
+            policy: Policy::current(),
+            cpu: SPAN.cpu,
+            config: Config::default(),
+            model: chipidea_sim::Config::default(),
+        }
     }
 }
 
@@ -53,7 +60,11 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) fn new(policy: Policy) -> Self {
-        let memory = Memory::new(&[SPAN]).expect("16 MiB");
+        Self::at(SPAN.cpu, policy)
+    }
+
+    fn at(cpu: CpuAddr, policy: Policy) -> Self {
+        let memory = Memory::new(&[Span { cpu, ..SPAN }]).expect("16 MiB");
         let source = PageAllocator::new(Arc::clone(&memory), 4096, u64::from(u32::MAX), PageOrder::Forward);
         let ledger = Ledger::new(Arc::clone(&memory));
         let api = DmaApi::new(Arc::clone(&memory), Arc::clone(&source) as _, policy, Arc::clone(&ledger));
@@ -86,8 +97,8 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn of(parts: Parts) -> Self {
-        let Parts { policy, config, model } = parts;
-        let machine = Machine::new(policy);
+        let Parts { policy, cpu, config, model } = parts;
+        let machine = Machine::at(cpu, policy);
         let line = Arc::new(Line::default());
         let guest = Arc::new(machine.memory.guest().clone());
         let dma = DmaPort::new("chipidea", guest).watched(Arc::clone(&machine.ledger) as _);

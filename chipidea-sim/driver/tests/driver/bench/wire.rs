@@ -30,11 +30,18 @@ pub(crate) struct Tap {
     accesses: AtomicU64,
     visit: Mutex<Option<(u64, Visitor)>>,
     writes: Mutex<Vec<(u64, u32)>>,
+    swallow: Mutex<Option<u64>>,
 }
 
 impl Tap {
     pub(crate) fn new(inner: Arc<dyn Mmio>) -> Self {
-        Self { inner, accesses: AtomicU64::new(0), visit: Mutex::default(), writes: Mutex::default() }
+        Self {
+            inner,
+            accesses: AtomicU64::new(0),
+            visit: Mutex::default(),
+            writes: Mutex::default(),
+            swallow: Mutex::default(),
+        }
     }
 
     pub(crate) fn accesses(&self) -> u64 {
@@ -49,6 +56,11 @@ impl Tap {
     /// Lets nobody in any more. Returns whether somebody still waited.
     pub(crate) fn cancel(&self) -> bool {
         self.visit.lock().take().is_some()
+    }
+
+    /// Loses the next write to the register at `offset`.
+    pub(crate) fn lose_write(&self, offset: u64) {
+        *self.swallow.lock() = Some(offset);
     }
 
     /// Values written to the register at `offset`.
@@ -75,6 +87,9 @@ impl Mmio for Tap {
 
     fn write(&self, offset: u64, width: Width, value: u64) {
         self.at(Point::RegisterWrite(offset));
+        if self.swallow.lock().take_if(|lost| *lost == offset).is_some() {
+            return;
+        }
         self.writes.lock().push((offset, value as u32));
         self.inner.write(offset, width, value);
     }
