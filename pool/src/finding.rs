@@ -35,8 +35,47 @@ pub enum Promise {
     NoSleep,
     /// A failure leaves the pool as it was.
     Unwind,
-    /// Destroying an idle pool gives all pages back.
+    /// What is freed is handed out again, and destroying an idle pool gives all pages back.
     NoLeak,
+    /// A geometry that cannot be kept is refused, any other is taken.
+    Geometry,
+    /// Destroying a pool that is in use is refused, and takes no block away.
+    Busy,
+}
+
+impl Promise {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Geometry,
+        Self::NoOverlap,
+        Self::Alignment,
+        Self::Boundary,
+        Self::Zeroing,
+        Self::OwnPages,
+        Self::SameMemory,
+        Self::NoSleep,
+        Self::Unwind,
+        Self::NoLeak,
+        Self::Busy,
+    ];
+
+    /// The promise in words.
+    #[must_use]
+    pub const fn statement(self) -> &'static str {
+        match self {
+            Self::NoOverlap => "live blocks do not overlap, and keep what their holder wrote",
+            Self::Alignment => "blocks are aligned",
+            Self::Boundary => "blocks cross no boundary",
+            Self::Zeroing => "a block asked for zeroed is zero, however dirty it was freed",
+            Self::OwnPages => "blocks lie in pages that the source gave the pool",
+            Self::SameMemory => "the two addresses of a block are the same memory",
+            Self::NoSleep => "nothing sleeps when it must not",
+            Self::Unwind => "a failure of the page source leaves the pool as it was",
+            Self::NoLeak => "freed blocks come again, and an idle pool gives all pages back",
+            Self::Geometry => "a geometry that cannot be kept is refused, any other is taken",
+            Self::Busy => "a pool in use is not destroyed, and no live block's page is given back",
+        }
+    }
 }
 
 /// What stands behind a block of a pool.

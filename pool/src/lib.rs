@@ -3,12 +3,14 @@
 //! - [`Memory`]: a machine's memory, with one address for the processor and another for devices
 //! - [`PageSource`]: where pools get their pages; [`PageAllocator`] runs forward, backward or scattered
 //! - [`Pool`]: what dma_pool promises; [`policy`]: Linux's policies old, new and proposed, and a hardened one
+//! - [`contract`]: a pool held against what dma_pool promises, before any device
 //! - [`Ledger`]: every block and mapping, who owns it, and what a device did to it ([`Finding`])
 //! - [`DmaApi`]: a driver's view of all this, after Linux's DMA API
 //!
 //! *Not here*: IOMMU, non-coherent caches, highmem.
 
 mod api;
+pub mod contract;
 mod error;
 mod finding;
 mod ledger;
@@ -22,7 +24,7 @@ mod watched;
 pub use api::{Direction, DmaApi, MapError};
 pub use error::{AllocError, CreateError, DestroyError, FreeError};
 pub use finding::{Blame, BlockState, Finding, Found, LayoutFinding, Promise};
-pub use ledger::{AddressOrder, Counts, Ledger};
+pub use ledger::{AddressOrder, Counts, Ledger, Place};
 pub use memory::{CpuFault, Memory, MemoryError, Span};
 pub use page::{PageAllocator, PageError, PageOrder, PageSource, Pages};
 pub use policy::Policy;

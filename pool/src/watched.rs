@@ -128,9 +128,18 @@ impl DmaPool {
         self.pool.pages()
     }
 
-    fn first_nonzero(&self, block: Block) -> Option<usize> {
-        let mut bytes = vec![0; self.geometry.size as usize];
-        self.memory.read(block.cpu, &mut bytes).ok()?;
-        bytes.iter().position(|&byte| byte != 0)
+    fn first_nonzero(&self, block: Block) -> Option<u64> {
+        const ZERO: [u8; 256] = [0; 256];
+        let mut bytes = ZERO;
+        let mut done = 0;
+        while done < self.geometry.size {
+            let part = &mut bytes[..(self.geometry.size - done).min(256) as usize];
+            self.memory.read(block.cpu.offset(done), part).ok()?;
+            if part != &ZERO[..part.len()] {
+                return Some(done + part.iter().position(|&byte| byte != 0)? as u64);
+            }
+            done += part.len() as u64;
+        }
+        None
     }
 }

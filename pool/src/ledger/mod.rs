@@ -6,6 +6,7 @@ mod judge;
 mod layout;
 mod map;
 mod order;
+mod place;
 mod pool_page;
 
 use std::collections::BTreeSet;
@@ -25,6 +26,7 @@ use map::Map;
 use pool_page::PoolPage;
 
 pub use order::AddressOrder;
+pub use place::Place;
 
 /// Findings that are kept; more are counted only.
 const MOST_FINDINGS: usize = 64;
