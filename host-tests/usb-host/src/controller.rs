@@ -271,10 +271,16 @@ impl HostController {
     }
 
     fn attach_changed(&self) {
-        let connected = self.port.attached().is_some();
-        let changed = self.state.lock().set_connected(connected);
-        if changed {
-            self.wake();
+        // Hints from two threads may overtake each other between look and note: look until it stays.
+        loop {
+            let connected = self.port.attached().is_some();
+            let changed = self.state.lock().set_connected(connected);
+            if changed {
+                self.wake();
+            }
+            if self.port.attached().is_some() == connected {
+                return;
+            }
         }
     }
 }

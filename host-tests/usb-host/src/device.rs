@@ -13,7 +13,7 @@ use zerocopy::IntoBytes;
 use crate::bus::{Bus, CONTROL_TIMEOUT, UrbTransfer};
 use crate::config::HostConfig;
 use crate::configuration::{AltSetting, Configuration, is_usable};
-use crate::controller::{Completion, HostController, UrbId};
+use crate::controller::{Cancel, Completion, HostController, UrbId};
 use crate::description::Strings;
 use crate::enumeration::{self, Known, PORT_INIT_TRIES};
 use crate::error::HubError;
@@ -200,6 +200,14 @@ impl Device {
         let id = self.0.bus.controller.submit(urb, done);
         self.0.bus.kick();
         id
+    }
+
+    /// Takes back a URB of [`Device::submit_with`], which completes within this call unless it is on the wire in another
+    /// thread. `false` when it is not queued any more.
+    pub fn cancel(&self, id: UrbId, how: Cancel) -> bool {
+        let found = self.0.bus.controller.cancel(id, how);
+        self.0.bus.kick();
+        found
     }
 
     /// An unplugged device's number may be in use again: its URBs go to an address that no endpoint has.

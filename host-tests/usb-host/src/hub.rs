@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -48,6 +49,8 @@ pub(crate) struct Hub {
     events: Mutex<VecDeque<HostEvent>>,
     pub(crate) event: Notify,
     numbers: Mutex<DeviceNumbers>,
+    /// A debounce failed (`unreliable_port`).
+    unreliable: AtomicBool,
 }
 
 /// The bus's device numbers, 1 to 127 (`choose_devnum`).
@@ -85,6 +88,7 @@ impl Hub {
             events: Mutex::default(),
             event: Notify::new(),
             numbers: Mutex::new(numbers),
+            unreliable: false.into(),
         }
     }
 
@@ -130,7 +134,7 @@ impl Hub {
             match debounce(&self.bus).await {
                 Some(true) => {}
                 Some(false) => return,
-                None => return self.bus.log_port("connect-debounce failed"),
+                None => return self.tell_unreliable(),
             }
         } else if !self.bus.controller.port_status().connected {
             return;
@@ -164,6 +168,13 @@ impl Hub {
         }
         self.disable();
         self.tell(HostEvent::Failed(errors));
+    }
+
+    /// Told once.
+    fn tell_unreliable(&self) {
+        if !self.unreliable.swap(true, Ordering::Relaxed) {
+            self.bus.log_port("connect-debounce failed");
+        }
     }
 
     fn disable(&self) {

@@ -127,6 +127,40 @@ async fn at_high_speed_the_first_read_fails_after_5_06_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_root_hub_resets_for_longer() {
+    let root = HostConfig { port: "2-4".parse().unwrap(), ..full_speed() };
+    let bench = dead_after_setup(root).await;
+    let read64 = "usb 2-4: device descriptor read/64, error -110";
+    let times = bench.times(&["usb 2-4: new full-speed", read64, read64, "usb usb2-port4: unable to enumerate"]);
+    assert_eq!(times[..2], [15110, 15210].map(Duration::from_millis));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_contact_that_never_rests_is_told_once() {
+    let bench = Bench::new(ethernet(), full_speed());
+    bench.mock.plug(false);
+    for _ in 0..100 {
+        bench.mock.plug(true);
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        bench.mock.plug(false);
+        tokio::time::sleep(Duration::from_millis(30)).await;
+    }
+    assert_eq!(bench.log.texts(), ["usb 5-1-port3: connect-debounce failed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_device_that_takes_no_address_is_told() {
+    let bench = Bench::new(ethernet(), full_speed());
+    bench.mock.set_fault(|_, token, setup| {
+        let addressing = setup.is_some_and(|setup| setup.request == Request::SetAddress.0);
+        if addressing && token == Token::In(0) { Fault::Stall } else { Fault::None }
+    });
+    assert_eq!(bench.failure().await, [HubError::Urb(UrbError::Stall); 4]);
+    let times = bench.times(&["number 91", "device not accepting address 91, error -32", "number 92"]);
+    assert_eq!(times, [60 + 400, 60].map(Duration::from_millis));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_dead_device_is_given_up_after_both_schemes_and_a_power_cycle() {
     let bench = dead_after_setup(full_speed()).await;
     let new = |number| format!("usb 5-1.3: new full-speed USB device number {number} using xhci_hcd");
@@ -192,15 +226,19 @@ async fn a_babbling_device_ends_with_75() {
 async fn lost_answers_and_wrong_toggles_are_repaired() {
     let clean = Bench::new(ethernet(), full_speed());
     clean.device().await;
-    for fault in [Fault::LostAnswer, Fault::WrongToggle, Fault::Silence, Fault::Nak] {
+    for fault in [Fault::LostAnswer, Fault::LostAck, Fault::WrongToggle, Fault::Silence, Fault::Nak] {
         let bench = Bench::new(ethernet(), full_speed());
         let mut turn = 0;
-        bench.mock.set_fault(move |_, token, _| {
+        bench.mock.set_fault(move |_, token, setup| {
             turn += 1;
-            let hits = turn % 3 == 0 && (fault != Fault::WrongToggle || matches!(token, Token::In(_)));
-            // A status stage that was taken and whose answer is lost is over for this device.
-            let hits = hits && (fault != Fault::LostAnswer || matches!(token, Token::Setup(_)));
-            if hits { fault } else { Fault::None }
+            let data_in = matches!(token, Token::In(_)) && setup.is_some_and(|setup| setup.length.get() > 0);
+            let hits = match fault {
+                Fault::WrongToggle | Fault::LostAck => data_in,
+                // A status stage that was taken and whose answer is lost is over for this device.
+                Fault::LostAnswer => matches!(token, Token::Setup(_)),
+                _ => true,
+            };
+            if turn % 3 == 0 && hits { fault } else { Fault::None }
         });
         if fault == Fault::Nak {
             let mock = bench.mock.clone();

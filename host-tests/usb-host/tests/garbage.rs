@@ -89,6 +89,7 @@ fn any_fault() -> impl Strategy<Value = Fault> {
         1 => Just(Fault::Stall),
         2 => Just(Fault::Silence),
         1 => Just(Fault::LostAnswer),
+        1 => Just(Fault::LostAck),
         1 => Just(Fault::WrongToggle),
         1 => Just(Fault::Babble),
         1 => Just(Fault::Nak),

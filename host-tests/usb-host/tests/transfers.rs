@@ -114,6 +114,19 @@ fn toggles_survive_transfers_and_lost_handshakes() {
     let first: Vec<_> = mock.received(1).iter().map(|packet| packet[0]).collect();
     assert_eq!(first, [1, 2, 3, 4, 5]);
 
+    for byte in 1..6 {
+        mock.push_in(1, vec![byte; 64]);
+    }
+    mock.push_in(1, vec![]);
+    mock.set_fault(
+        |packet, token, _| {
+            if token == Token::In(1) && packet % 2 == 0 { Fault::LostAck } else { Fault::None }
+        },
+    );
+    let done = run(&controller, &results, urb(IN, vec![0; 1024])).unwrap();
+    let first: Vec<_> = done.buffer[..done.actual].chunks(64).map(|packet| packet[0]).collect();
+    assert_eq!(first, [1, 2, 3, 4, 5]);
+
     // A host that starts anew at DATA0 is taken for one that repeats; one that does so after a reset is not.
     mock.set_fault(|_, _, _| Fault::None);
     controller.reset_toggle(0, OUT);

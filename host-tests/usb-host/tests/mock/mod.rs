@@ -29,6 +29,8 @@ pub enum Fault {
     Silence,
     /// The device hears it, its answer is lost.
     LostAnswer,
+    /// The host's ACK for an IN packet is lost: the device sends it again.
+    LostAck,
     WrongToggle,
     Babble,
     /// The device is unplugged before it.
@@ -299,7 +301,7 @@ impl State {
                 self.control.stalled = true;
                 return InReply::Stall;
             }
-            if fault != Fault::LostAnswer {
+            if fault == Fault::None {
                 self.control.setup = None;
                 if let Some(address) = self.new_address.take() {
                     self.address = address;
