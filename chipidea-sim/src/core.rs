@@ -260,10 +260,8 @@ impl Core {
             Reg::UsbCmd if command != 0 => self.controller_reset(map),
             Reg::DeviceAddr if masks.command & lanes != 0 => self.set_address(DeviceAddr::from_bits(command)),
             Reg::EndptListAddr => {
-                let written = old & !lanes | value & lanes;
-                if UsbMode::from_bits(self.registers.get(Reg::UsbMode)).mode() != UsbMode::HOST {
-                    dma.layout(&layout::ENDPTLISTADDR, kinds::address(written), 2 * u32::from(self.endpoints));
-                }
+                let written = kinds::address(old & !lanes | value & lanes);
+                dma.layout(&layout::ENDPTLISTADDR, written, 2 * u32::from(self.endpoints));
             }
             Reg::UlpiViewport => {
                 // A partial write keeps the other bytes as they read, RUN and WAKEUP among them: they read 0.
@@ -312,14 +310,10 @@ impl Core {
         if mode == current.mode() || fixed {
             return;
         }
-        let known = mode == UsbMode::DEVICE || mode == UsbMode::HOST && self.host_capable;
-        if current.mode() != UsbMode::IDLE || !known {
+        if current.mode() != UsbMode::IDLE || mode != UsbMode::DEVICE {
+            // Linux reads back and says that it cannot enter host mode.
             dma.trace().emit(SOURCE, || Refused::Mode(mode));
             return;
-        }
-        if mode == UsbMode::HOST {
-            // The mode is entered, but there is no host controller behind it.
-            dma.trace().emit(SOURCE, || Refused::Mode(mode));
         }
         self.registers.set(Reg::UsbMode, current.with_mode(mode).into_bits());
     }

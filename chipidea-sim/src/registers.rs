@@ -136,7 +136,7 @@ pub(crate) struct DevLc {
 /// USBMODE.
 #[bitfield(u32)]
 pub(crate) struct UsbMode {
-    /// CM: 0 idle, 2 device, 3 host.
+    /// CM: 0 idle, 2 device; 3, host, is refused.
     #[bits(2)]
     pub mode: u8,
     __: bool,
@@ -151,8 +151,6 @@ impl UsbMode {
     pub(crate) const IDLE: u8 = 0;
     /// CM of a device controller.
     pub(crate) const DEVICE: u8 = 2;
-    /// CM of a host controller.
-    pub(crate) const HOST: u8 = 3;
 }
 
 /// One direction of ENDPTCTRLn: bits 15:0 for RX, 31:16 for TX.

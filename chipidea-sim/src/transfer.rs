@@ -213,15 +213,15 @@ impl Core {
         }
     }
 
-    /// Whether an isochronous dTD has had its packets: MultO of an IN dTD if it is set, else Mult of the dQH, at least
-    /// one.
+    /// Whether an isochronous dTD has had its packets: MultO of an IN dTD if it is set, else Mult of the dQH; one if that
+    /// is 0. To be asked after a packet.
     fn mult_is_over(&self, work: &Work, isochronous: bool) -> bool {
         let mult = match work.token.mult_override() {
             0 => work.capabilities.mult(),
             _ if !work.slot.is_in() => work.capabilities.mult(),
             mult => mult,
         };
-        isochronous && self.slots[work.slot.index()].packets >= mult.max(1)
+        isochronous && self.slots[work.slot.index()].packets >= mult
     }
 
     fn scatter(&mut self, dma: &DmaPort, work: &mut Work, mut data: &[u8]) -> Result<(), DmaError> {

@@ -74,6 +74,17 @@ fn a_setup_drops_a_staged_address() {
 }
 
 #[test]
+fn an_address_written_at_once_replaces_a_staged_one() {
+    let board = Board::high();
+    board.w(R::Addr, 7 << 25 | 1 << 24);
+    board.w(R::Addr, 0);
+    let at = board.dtd(0, 0, 0, IOC);
+    board.prime(1, at);
+    assert_eq!(board.input(0).0, data(Data0, 0));
+    assert_eq!(board.r(R::Addr), 0);
+}
+
+#[test]
 fn without_ios_a_setup_raises_no_interrupt() {
     let board = Board::high();
     board.poke(HEADS, ZLT | 64 << 16);

@@ -243,6 +243,8 @@ fn cm_is_written_once_after_a_reset() {
     board.w(R::Cmd, RST);
     board.w(R::Mode, 1);
     assert_eq!(board.r(R::Mode), 0, "reserved");
+    board.w(R::Mode, 3);
+    assert_eq!(board.r(R::Mode), 0, "there is no host mode");
     // As the msm glue does it.
     for value in [2, 0xa, 0x1a] {
         board.w(R::Mode, value);
