@@ -322,8 +322,11 @@ impl Core {
     /// from taking effect, so one that was written meanwhile belongs to the transfer before: it goes.
     fn setup_status_cleared(&mut self, cleared: u32) {
         for endpoint in (0..16).filter(|endpoint| cleared & 1 << endpoint != 0) {
-            self.unstall(endpoint);
-            self.wake(Slot::new(endpoint, usb::Direction::Out));
+            let out = Slot::new(endpoint, usb::Direction::Out);
+            if self.is_control(out) {
+                self.unstall(endpoint);
+            }
+            self.wake(out);
             self.wake(Slot::new(endpoint, usb::Direction::In));
         }
     }
@@ -344,7 +347,8 @@ impl Core {
         for direction in [usb::Direction::Out, usb::Direction::In] {
             let slot = Slot::new(endpoint, direction);
             let half = EndptCtrlHalf::from_bits(if slot.is_in() { command >> 16 } else { command } as u16);
-            if half.toggle_reset() {
+            // RXR and TXR are reserved on endpoint 0, where SETUP sets the toggles.
+            if half.toggle_reset() && endpoint != 0 {
                 self.slots[slot.index()].toggle = DataPid::Data0;
             }
             self.wake(slot);

@@ -194,3 +194,25 @@ fn a_control_write_starts_with_data1() {
     assert_eq!(board.token(0), IOC);
     assert_eq!(board.bytes(BUFFERS, 100), [vec![1; 64], vec![2; 36]].concat());
 }
+
+#[test]
+fn toggles_of_endpoint_0_are_not_the_drivers_business() {
+    let board = Board::high();
+    board.setup(GET_DESCRIPTOR);
+    board.w(R::SetupStat, 1);
+    board.w(R::Ctrl(0), 0x0040_0040);
+    let at = board.dtd(0, BUFFERS, 18, IOC);
+    board.prime(1, at);
+    assert_eq!(board.input(0).0, data(Data1, 18), "TXR is reserved there");
+}
+
+#[test]
+fn setupstat_of_an_endpoint_that_is_control_no_more() {
+    let board = Board::high();
+    board.head(6, IOS | ZLT | 64 << 16);
+    board.w(R::Ctrl(3), 0x0080_0080);
+    board.sim.setup(ep(3), &GET_DESCRIPTOR);
+    board.w(R::Ctrl(3), 0x0089_0089);
+    board.w(R::SetupStat, 1 << 3);
+    assert_eq!((board.r(R::Ctrl(3)), board.input(3).0), (0x0089_0089, InReply::Stall), "a bulk endpoint's stall");
+}
