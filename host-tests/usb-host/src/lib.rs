@@ -9,6 +9,23 @@
 //! Enumeration has the tries, sleeps, timeouts, error numbers and log lines of Linux 6.1 (drivers/usb/core). All time
 //! is tokio's: with a paused clock, a timeout of five seconds costs microseconds.
 //!
+//! ```no_run
+//! # async fn example(port: std::sync::Arc<dyn usb::UsbPort>) -> Result<(), usb_host::net::NetError> {
+//! use std::sync::Arc;
+//! use usb_host::net::NetDevice;
+//! use usb_host::{Host, HostConfig, MemoryLog};
+//!
+//! let log = Arc::new(MemoryLog::default());
+//! let host = Host::new(port, HostConfig::default(), log.clone());
+//! let task = host.clone();
+//! tokio::spawn(async move { task.run().await });
+//! let device = host.device().await;
+//! let net = NetDevice::bind(&device).await?;
+//! # let _ = net.recv().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! *Not implemented*: more than one port, hubs as devices, isochronous transfers, split transactions, USB 3, link power
 //! management, device quirks, over-current, an IP stack. The bus has no bandwidth: packets move as fast as both sides
 //! can. Addresses are those of the bus's numbers, where xHCI would choose its own.

@@ -1,19 +1,20 @@
 //! Network devices: `cdc_ether` and `rndis_host` over what they share, as `usbnet` has it.
 //!
 //! - [`cdc`]: the class descriptors, and what binding needs of them (`usbnet_generic_cdc_bind`)
-//! - [`cdc_ether`], [`rndis_host`]: the drivers; [`rndis`]: the latter's messages
-//! - [`usbnet`]: queues of URBs, halts, carrier ([`NetDevice`])
+//! - `cdc_ether`, `rndis_host`: the drivers; [`rndis`]: the latter's messages
+//! - [`NetDevice`]: a bound driver, as its owner holds it; below it, the queues of URBs, halts and carrier
 
 pub mod cdc;
 mod cdc_ether;
+mod netdev;
 pub mod rndis;
 mod rndis_host;
-pub mod usbnet;
+mod usbnet;
 
 use thiserror::Error;
 use usb::urb::UrbError;
 
-pub use usbnet::{Driver, NetDevice, SendError, Statistics};
+pub use netdev::{Driver, NetDevice, SendError, Statistics};
 
 /// Why a driver does not take a device, with Linux's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]

@@ -112,6 +112,46 @@ async fn the_transmit_queue_fills_and_empties() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_unread_device_is_held_back_and_nothing_is_lost() {
+    let bench = Bench::new(ethernet(), full_speed());
+    let net = bench.net().await;
+    for frame in 0..3000u32 {
+        bench.mock.push_in(1, [frame.to_le_bytes(), [1; 4], [2; 4], [3; 4]].concat());
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let held = net.statistics().rx_frames;
+    assert!((1000..1100).contains(&held), "{held}");
+    for frame in 0..3000u32 {
+        let bytes = timeout(LONG, net.recv()).await.unwrap().unwrap();
+        assert_eq!(bytes[..4], frame.to_le_bytes());
+    }
+    assert_eq!(net.try_recv(), None);
+    assert_eq!(net.statistics().rx_errors, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_high_speed_sixty_frames_may_be_on_their_way() {
+    let bench = Bench::new(ethernet(), HostConfig::default());
+    let net = bench.net().await;
+    bench.mock.set_fault(|_, token, _| if token == Token::Out(1) { Fault::Nak } else { Fault::None });
+    let sent = (0..1000).take_while(|_| net.send(&[1; 60]).is_ok()).count();
+    assert_eq!(sent, 60 * 1518 / 1514);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_network_device_takes_its_urbs_along() {
+    let bench = Bench::new(ethernet(), full_speed());
+    drop(bench.net().await);
+    bench.mock.push_in(1, vec![1; 20]);
+    let device = bench.device().await;
+    assert_eq!(device.bulk_in(1, 64, Duration::from_secs(1)).await, Ok(vec![1; 20]));
+    // It can be bound again.
+    let net = bench.net().await;
+    bench.mock.push_in(1, vec![2; 20]);
+    assert_eq!(timeout(LONG, net.recv()).await.unwrap(), Some(vec![2; 20]));
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_carrier_follows_the_notifications() {
     let bench = Bench::new(ethernet(), full_speed());
     let net = bench.net().await;

@@ -315,6 +315,41 @@ fn hints_come_from_other_threads() {
     thread.join().unwrap();
 }
 
+#[test]
+fn threads_submit_cancel_and_run_and_every_urb_ends_once() {
+    const EACH: usize = 2000;
+    let controller = HostController::new(Arc::new(Flood::default()));
+    controller.reset_port(Speed::High);
+    for endpoint in [OUT, EndpointAddress::out(2)] {
+        controller.enable_endpoint(0, endpoint, 512);
+    }
+    let ends: Arc<Vec<AtomicUsize>> = Arc::new((0..3 * EACH).map(|_| AtomicUsize::new(0)).collect());
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let (controller, ends) = (&controller, &ends);
+            scope.spawn(move || {
+                for turn in 0..EACH {
+                    let endpoint = EndpointAddress::out(1 + (turn % 2) as u8);
+                    let (ends, index) = (ends.clone(), thread * EACH + turn);
+                    let done = move |done: UrbDone| {
+                        assert!(matches!(done.status, Ok(()) | Err(UrbError::Unlinked | UrbError::Shutdown)));
+                        ends[index].fetch_add(1, Ordering::Relaxed);
+                    };
+                    let id = controller.submit(urb(endpoint, vec![0; 70_000]), Box::new(done));
+                    match turn % 5 {
+                        0 => drop(controller.cancel(id, Cancel::Unlink)),
+                        1 => controller.flush_endpoint(0, endpoint),
+                        _ => {}
+                    }
+                    let _ = controller.run();
+                }
+            });
+        }
+    });
+    while controller.run() == Progress::More {}
+    assert!(ends.iter().all(|ends| ends.load(Ordering::Relaxed) == 1));
+}
+
 async fn device(model: mock::Model) -> (Arc<Mock>, Host, Device) {
     let mock = Mock::plugged(model);
     let host = Host::new(mock.clone(), HostConfig::default(), Arc::new(NoLog));

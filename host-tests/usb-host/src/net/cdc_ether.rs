@@ -7,7 +7,8 @@ use crate::bus::CONTROL_TIMEOUT;
 use crate::device::Device;
 use crate::net::NetError;
 use crate::net::cdc::Function;
-use crate::net::usbnet::{Driver, ETHERNET_HEADER, Framing, Link, MTU};
+use crate::net::netdev::Driver;
+use crate::net::usbnet::{ETHERNET_HEADER, Framing, Link, MTU};
 
 /// SET_ETHERNET_PACKET_FILTER (CDC ECM 1.2 §6.2.4).
 const SET_ETHERNET_PACKET_FILTER: u8 = 0x43;

@@ -12,8 +12,9 @@ use crate::bus::CONTROL_TIMEOUT;
 use crate::device::Device;
 use crate::net::NetError;
 use crate::net::cdc::Function;
+use crate::net::netdev::Driver;
 use crate::net::rndis::{self, Halt, Initialize, InitializeComplete, MessageHeader, Oid, PacketHeader, QueryComplete};
-use crate::net::usbnet::{Driver, ETHERNET_HEADER, Framing, Link, MTU};
+use crate::net::usbnet::{ETHERNET_HEADER, Framing, Link, MTU};
 
 const SEND_ENCAPSULATED_COMMAND: u8 = 0x00;
 const GET_ENCAPSULATED_RESPONSE: u8 = 0x01;

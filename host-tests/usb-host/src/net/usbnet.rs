@@ -8,20 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use thiserror::Error;
 use tokio::sync::Notify;
-use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use usb::ch9::{EndpointAddress, EndpointDescriptor, Speed};
 use usb::urb::{Transfer, Urb, UrbDone, UrbError};
 use zerocopy::IntoBytes;
 
-use crate::configuration::Interface;
 use crate::device::Device;
-use crate::net::cdc::{Function, NOTIFICATION_LENGTH, find_function, is_rndis_like};
+use crate::net::cdc::{Function, NOTIFICATION_LENGTH};
+use crate::net::netdev::{Driver, SendError, Statistics};
 use crate::net::rndis::{PacketHeader, unwrap_frames};
-use crate::net::rndis_host::ControlChannel;
-use crate::net::{NetError, cdc_ether, rndis_host};
 
 /// Bytes of an Ethernet header.
 pub(crate) const ETHERNET_HEADER: usize = 14;
@@ -39,44 +35,6 @@ const THROTTLE: Duration = Duration::from_millis(125);
 /// Of [`RX_WINDOW`] transfers so many may fail before reception rests.
 const RX_MOST_ERRORS: u32 = 20;
 const RX_WINDOW: u32 = 30;
-
-/// A class driver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Driver {
-    /// CDC Ethernet.
-    CdcEther,
-    /// Remote NDIS.
-    RndisHost,
-}
-
-impl Driver {
-    /// Its name in Linux.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::CdcEther => "cdc_ether",
-            Self::RndisHost => "rndis_host",
-        }
-    }
-
-    const fn description(self) -> &'static str {
-        match self {
-            Self::CdcEther => "CDC Ethernet Device",
-            Self::RndisHost => "RNDIS device",
-        }
-    }
-
-    /// The driver whose table has that interface.
-    fn matching(interface: &Interface) -> Option<Self> {
-        let alternate = interface.first_alternate()?;
-        let descriptor = &alternate.descriptor;
-        match (descriptor.class, descriptor.sub_class, descriptor.protocol) {
-            (2, 6, 0) => Some(Self::CdcEther),
-            _ if is_rndis_like(alternate) => Some(Self::RndisHost),
-            _ => None,
-        }
-    }
-}
 
 /// How frames lie in bulk transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,38 +55,6 @@ pub(crate) struct Link {
     /// Bytes of the longest transfer to the device.
     pub(crate) hard_mtu: usize,
     pub(crate) rx_urb_size: usize,
-}
-
-/// Why a frame was not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum SendError {
-    /// As many frames as may be are on their way.
-    #[error("the transmit queue is full")]
-    Busy,
-    /// No carrier, or the device is gone.
-    #[error("the link is down")]
-    Down,
-    /// Longer than the MTU allows.
-    #[error("{length} bytes do not fit into a frame of at most {most}")]
-    TooLong {
-        /// The frame's length.
-        length: usize,
-        /// The longest frame.
-        most: usize,
-    },
-}
-
-/// Counts since the driver was bound.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
-    /// Frames received.
-    pub rx_frames: u64,
-    /// Transfers from the device that failed or held no frame.
-    pub rx_errors: u64,
-    /// Frames that reached the device.
-    pub tx_frames: u64,
-    /// Frames that did not.
-    pub tx_errors: u64,
 }
 
 #[derive(Default)]
@@ -155,9 +81,11 @@ struct State {
     statistics: Statistics,
 }
 
-struct Shared {
-    device: Device,
-    link: Link,
+/// A network function with its queues.
+pub(super) struct UsbNet {
+    pub(super) device: Device,
+    pub(super) link: Link,
+    pub(super) name: &'static str,
     bulk_in: EndpointAddress,
     bulk_out: EndpointAddress,
     out_packet: usize,
@@ -173,57 +101,23 @@ struct Shared {
     changed: Notify,
 }
 
-/// A network device. It moves frames as long as it lives; a frame begins with its Ethernet header and has no checksum.
-///
-/// [`Device::reset`], [`Device::set_configuration`] and another alternate setting end it: bind it again after them.
-pub struct NetDevice {
-    shared: Arc<Shared>,
-    name: &'static str,
-    control: u8,
-    task: AbortHandle,
-}
-
-impl NetDevice {
-    /// Binds the driver for the configuration in use, and brings the interface up. Within a tokio runtime.
-    ///
-    /// # Errors
-    /// See [`NetError`]; the log says more.
-    pub async fn bind(device: &Device) -> Result<Self, NetError> {
-        let configuration = device.active_configuration().ok_or(NetError::NoDriver)?;
-        let mut matching = configuration.interfaces.iter();
-        let found = matching.find_map(|interface| Driver::matching(interface).map(|driver| (driver, interface)));
-        let (driver, interface) = found.ok_or(NetError::NoDriver)?;
-        let bus = device.bus();
-        let source =
-            format!("{} {}:{}.{}", driver.name(), bus.config.port, configuration.descriptor.value, interface.number);
-        let note = |text: String| bus.log(&source, text);
-        let function = find_function(device, interface, |text| note(text.to_owned())).inspect_err(|error| {
-            if *error == NetError::BadDescriptors {
-                bus.log_device("bad CDC descriptors");
-            }
-        })?;
-        let link = match driver {
-            Driver::CdcEther => cdc_ether::bind(device, &function).await?,
-            Driver::RndisHost => rndis_host::bind(device, &function, &note).await?,
-        };
-        Ok(Self::register(device, link, &function, &source))
-    }
-
-    fn register(device: &Device, mut link: Link, function: &Function, source: &str) -> Self {
-        let bus = device.bus();
+impl UsbNet {
+    /// The end of `usbnet_probe`: registers the device, says so, starts reception. [`UsbNet::serve`] is to be run.
+    pub(super) fn register(device: &Device, mut link: Link, function: &Function, source: &str) -> Arc<Self> {
         let zero = link.mac == [0; 6];
+        // A link of two hosts, without an address of its own.
+        let name = if zero || link.mac[0] & 2 != 0 { "usb0" } else { "eth0" };
         if zero || link.mac[0] & 1 != 0 {
             // Linux takes a random one; this one is the same in every run.
             link.mac = [0x02, 0, 0, 0, 0, device.number()];
         }
-        // A link of two hosts, without an address of its own.
-        let name = if zero || link.mac[0] & 2 != 0 { "usb0" } else { "eth0" };
         let queue = |size: usize| match device.speed() {
             Speed::High => (MAX_QUEUE_MEMORY / size.max(1)).max(1),
             Speed::Full | Speed::Low => SLOW_QUEUE,
         };
-        let shared = Arc::new(Shared {
+        let net = Arc::new(Self {
             device: device.clone(),
+            name,
             bulk_in: function.bulk_in.endpoint(),
             bulk_out: function.bulk_out.endpoint(),
             out_packet: function.bulk_out.max_packet().into(),
@@ -237,120 +131,51 @@ impl NetDevice {
             link,
         });
         let mac = link.mac.map(|byte| format!("{byte:02x}")).join(":");
-        bus.log(&shared.log_name, format_args!("register '{}' at {}, {mac}", link.driver.name(), shared.place()));
-        shared.fill_rx();
-        let task = tokio::spawn(Arc::clone(&shared).serve()).abort_handle();
-        Self { shared, name, control: function.control, task }
+        net.log(format_args!("register '{}' at {}, {mac}", link.driver.name(), net.place()));
+        net.fill_rx();
+        net
     }
 
-    /// Which driver it has.
-    #[must_use]
-    pub fn driver(&self) -> Driver {
-        self.shared.link.driver
-    }
-
-    /// `usb0`, or `eth0` with an address of its own.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        self.name
-    }
-
-    /// The host's address on this link.
-    #[must_use]
-    pub fn mac(&self) -> [u8; 6] {
-        self.shared.link.mac
-    }
-
-    /// Payload of the longest frame, in bytes.
-    #[must_use]
-    pub fn mtu(&self) -> usize {
-        self.shared.link.mtu
-    }
-
-    /// Whether the link is up.
-    #[must_use]
-    pub fn carrier(&self) -> bool {
-        let state = self.shared.state.lock();
+    pub(super) fn carrier(&self) -> bool {
+        let state = self.state.lock();
         state.carrier && !state.stopped
     }
 
-    /// Whether [`NetDevice::send`] would take a frame.
-    #[must_use]
-    pub fn can_send(&self) -> bool {
-        self.shared.can_send(&self.shared.state.lock()).is_ok()
+    pub(super) fn can_send(&self) -> bool {
+        self.check_send(&self.state.lock()).is_ok()
     }
 
-    /// What was counted so far.
-    #[must_use]
-    pub fn statistics(&self) -> Statistics {
-        self.shared.state.lock().statistics
+    pub(super) fn statistics(&self) -> Statistics {
+        self.state.lock().statistics
     }
 
-    /// Sends a frame.
-    ///
-    /// # Errors
-    /// See [`SendError`]; after [`SendError::Busy`], [`NetDevice::changed`] tells when to try again.
-    pub fn send(&self, frame: &[u8]) -> Result<(), SendError> {
-        self.shared.send(frame)
+    pub(super) fn is_stopped(&self) -> bool {
+        self.state.lock().stopped
     }
 
-    /// The next frame that came, if there is one.
-    pub fn try_recv(&self) -> Option<Vec<u8>> {
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    pub(super) fn take_frame(self: &Arc<Self>) -> Option<Vec<u8>> {
         let (frame, was_full) = {
-            let mut state = self.shared.state.lock();
-            let was_full = state.frames.len() >= MOST_FRAMES;
+            let mut state = self.state.lock();
+            let was_full = state.frames.len() + state.rx_in_flight >= MOST_FRAMES;
             (state.frames.pop_front(), was_full)
         };
         if was_full {
-            self.shared.fill_rx();
+            self.fill_rx();
         }
         frame
     }
 
-    /// The next frame; `None` once the device is gone and all frames are taken. For one task at a time.
-    pub async fn recv(&self) -> Option<Vec<u8>> {
-        loop {
-            if let Some(frame) = self.try_recv() {
-                return Some(frame);
-            }
-            if self.shared.state.lock().stopped {
-                return None;
-            }
-            self.changed().await;
-        }
-    }
-
-    /// Waits until a frame came, a frame was sent, the carrier changed or the device went. May end without cause. For
-    /// one task at a time.
-    pub async fn changed(&self) {
-        self.shared.changed.notified().await;
-    }
-
-    /// Unbinds the driver: RNDIS says HALT.
-    pub async fn unbind(self) {
-        self.shared.unregister();
-        if self.driver() == Driver::RndisHost && !self.shared.device.is_gone() {
-            let note = |_| {};
-            ControlChannel::new(&self.shared.device, self.control, &note).halt().await;
-        }
-    }
-}
-
-impl Drop for NetDevice {
-    fn drop(&mut self) {
-        self.task.abort();
-        self.shared.stop();
-    }
-}
-
-impl Shared {
     /// `usb-0000:31:00.3-1.3, CDC Ethernet Device`
     fn place(&self) -> String {
         let config = self.device.host_config();
         format!("usb-{}-{}, {}", config.pci, config.port.devpath(), self.link.driver.description())
     }
 
-    fn can_send(&self, state: &State) -> Result<(), SendError> {
+    fn check_send(&self, state: &State) -> Result<(), SendError> {
         if state.stopped || state.detached || !state.carrier {
             Err(SendError::Down)
         } else if state.tx_halted || state.throttled.is_some() || state.tx_in_flight >= self.tx_queue {
@@ -360,14 +185,14 @@ impl Shared {
         }
     }
 
-    fn send(self: &Arc<Self>, frame: &[u8]) -> Result<(), SendError> {
+    pub(super) fn send(self: &Arc<Self>, frame: &[u8]) -> Result<(), SendError> {
         let most = self.link.mtu + ETHERNET_HEADER;
         if frame.len() > most {
             return Err(SendError::TooLong { length: frame.len(), most });
         }
         let mut buffer = {
             let mut state = self.state.lock();
-            self.can_send(&state)?;
+            self.check_send(&state)?;
             state.tx_in_flight += 1;
             state.spare.pop().unwrap_or_default()
         };
@@ -504,7 +329,7 @@ impl Shared {
     }
 
     /// The task: until the device is gone.
-    async fn serve(self: Arc<Self>) {
+    pub(super) async fn serve(self: Arc<Self>) {
         let gone = self.device.disconnected();
         tokio::pin!(gone);
         loop {
@@ -639,14 +464,14 @@ impl Shared {
     }
 
     /// `usbnet_disconnect`.
-    fn unregister(&self) {
+    pub(super) fn unregister(&self) {
         if self.stop() {
             self.log(format_args!("unregister '{}' {}", self.link.driver.name(), self.place()));
         }
     }
 
     /// Ends all URBs. `false` when that was done before.
-    fn stop(&self) -> bool {
+    pub(super) fn stop(&self) -> bool {
         if std::mem::replace(&mut self.state.lock().stopped, true) {
             return false;
         }
