@@ -29,7 +29,6 @@
 //! - After a dequeue the endpoint's other requests are linked and primed again; ci_hdrc leaves them unprimed. Bytes of
 //!   a dTD that was under way are not accounted for, by either.
 //! - A SET_ADDRESS whose status stage did not come is forgotten with the next SETUP or reset.
-//! - Endpoint 0 is not stalled for a transfer that a newer SETUP has ended.
 //! - A probe that fails gives its dQHs back; ci_hdrc destroys the pool with dQHs in it.
 //! - Loops that wait for the controller are bounded, and end in an error.
 //! - Endpoint numbers that the controller does not have are refused.

@@ -395,6 +395,30 @@ mod tests {
         assert!(HccParams::from(1 << 17).lpm());
     }
 
+    struct OneWord(std::sync::atomic::AtomicU64);
+
+    impl Mmio for OneWord {
+        fn read(&self, offset: u64, _width: bus::Width) -> u64 {
+            // A device with one endpoint at 0, and OTGSC.
+            match offset {
+                CAP_DCCPARAMS => 0x81,
+                _ => self.0.load(std::sync::atomic::Ordering::Relaxed),
+            }
+        }
+
+        fn write(&self, _offset: u64, _width: bus::Width, value: u64) {
+            self.0.store(value, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_change_of_otgsc_clears_no_other_status() {
+        let word = Arc::new(OneWord(0x0f7f_0800.into()));
+        let registers = Registers::probe(Arc::clone(&word) as _, 0).expect("a device");
+        registers.update_otgsc(|otgsc| otgsc.with_status(OTGSC_SESSION));
+        assert_eq!(word.read32(0x64), 0x0f08_0800);
+    }
+
     #[test]
     fn an_in_endpoint_has_the_upper_half() {
         assert_eq!(endpoint_bit(EndpointAddress::out(3)), 1 << 3);

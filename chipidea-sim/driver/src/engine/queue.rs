@@ -170,6 +170,7 @@ impl Engine {
             }
             if let Some(before) = before {
                 before.set_next(&self.dma, TERMINATE)?;
+                self.resume(address, begin)?;
             }
         }
         linked

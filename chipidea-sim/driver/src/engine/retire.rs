@@ -100,17 +100,16 @@ impl Engine {
         for descriptor in gone {
             self.free(descriptor);
         }
-        if let Err(error) = self.resume(address) {
+        if let Err(error) = self.resume(address, usize::MAX) {
             self.warn(format!("{address}: prime: {error}"));
         }
         Ok(self.give_back(address, queued, Err(RequestError::Dequeued)))
     }
 
-    /// Primes the first dTD that the controller is not done with, if any.
-    fn resume(&mut self, address: EndpointAddress) -> Result<(), EngineError> {
+    /// Primes the first dTD that the controller is not done with, of the `count` first of the list, if any.
+    pub(super) fn resume(&mut self, address: EndpointAddress, count: usize) -> Result<(), EngineError> {
         let endpoint = self.endpoint(address)?;
-        for index in 0..endpoint.descriptors.len() {
-            let descriptor = endpoint.descriptors[index];
+        for &descriptor in endpoint.descriptors.iter().take(count) {
             if descriptor.token(&self.dma)?.active() {
                 return self.prime_at(address, descriptor);
             }

@@ -7,12 +7,6 @@ use crate::error::EngineError;
 use crate::registers::{ENDPTSETUPSTAT, UsbCmd};
 
 impl Engine {
-    /// Whether a SETUP waits on endpoint 0 that nobody has acknowledged.
-    #[must_use]
-    pub fn setup_waits(&self) -> bool {
-        self.registers.load(ENDPTSETUPSTAT) & 1 != 0
-    }
-
     /// Acknowledges a SETUP of endpoint 0. Returns whether there was one: then flush or nuke both directions of
     /// endpoint 0, and [`Engine::read_setup`].
     pub fn acknowledge_setup(&mut self) -> bool {

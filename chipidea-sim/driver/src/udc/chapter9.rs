@@ -62,11 +62,8 @@ impl ChipideaUdc {
         }
     }
 
-    /// Stalls endpoint 0, unless a newer SETUP waits: the stall would hit that one.
+    /// Stalls endpoint 0. If a newer SETUP waits, the controller drops the stall.
     pub(super) fn stall_ep0(&mut self) {
-        if self.engine.setup_waits() {
-            return;
-        }
         if let Err(error) = self.engine.set_halt(EP0[0], true) {
             self.engine.warn(format!("error: _ep_set_halt: {error}"));
         }

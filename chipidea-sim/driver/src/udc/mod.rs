@@ -137,18 +137,25 @@ impl ChipideaUdc {
 
     /// Halts, or ends a halt and a wedge (`_ep_set_halt`).
     fn change_halt(&mut self, endpoint: EndpointAddress, halt: bool) -> Result<(), UdcError> {
-        let setup = self.engine.endpoint_setup(endpoint).ok_or(UdcError::NoEndpoint(endpoint))?;
-        if setup.transfer_type == TransferType::Isochronous {
-            return Err(UdcError::Unsupported("a halt of an isochronous endpoint"));
-        }
+        self.check_haltable(endpoint)?;
         if !halt {
             self.set_wedged(endpoint, false);
         }
         Ok(self.engine.set_halt(endpoint, halt)?)
     }
 
+    /// Refuses halts of isochronous endpoints.
+    fn check_haltable(&self, endpoint: EndpointAddress) -> Result<(), UdcError> {
+        let setup = self.engine.endpoint_setup(endpoint).ok_or(UdcError::NoEndpoint(endpoint))?;
+        match setup.transfer_type {
+            TransferType::Isochronous => Err(UdcError::Unsupported("a halt of an isochronous endpoint")),
+            _ => Ok(()),
+        }
+    }
+
     /// Refuses a halt while an IN endpoint has data to send (`ep_set_halt`).
     fn check_halt(&self, endpoint: EndpointAddress) -> Result<(), UdcError> {
+        self.check_haltable(endpoint)?;
         let sends = endpoint.direction == Direction::In && !endpoint.is_ep0() && self.engine.queued(endpoint) > 0;
         if sends { Err(UdcError::Again(endpoint)) } else { Ok(()) }
     }

@@ -1,7 +1,8 @@
 //! Bulk transfers: long requests, queues, dequeue, halt, disable.
 
+use usb::ch9::EndpointDescriptor;
 use usb::gadget::{Request, RequestError, UdcError};
-use usb::{EndpointAddress, Udc, UdcDriver};
+use usb::{EndpointAddress, TransferType, Udc, UdcDriver};
 
 use crate::bench::{Bench, HostError, Parts, pattern};
 
@@ -133,7 +134,7 @@ fn a_dtd_is_freed_one_completion_late() {
     assert_eq!(descriptors(&bench), ["ep1 IN dTD 1"]);
     bench.udc.disable(IN).expect("enabled");
     assert_eq!(descriptors(&bench), [""; 0]);
-    bench.udc.enable(&usb::ch9::EndpointDescriptor::new(IN, usb::TransferType::Bulk, 512, 0)).expect("disabled");
+    bench.udc.enable(&EndpointDescriptor::new(IN, TransferType::Bulk, 512, 0)).expect("disabled");
     bench.shut_down().assert_clean();
 }
 
@@ -170,6 +171,12 @@ fn a_queue_goes_on_after_its_only_request_was_dequeued() {
 #[test]
 fn halt_and_clear() {
     let mut bench = Bench::configured(Parts::default());
+    // One packet each way: the toggles stand at DATA1.
+    bench.udc.queue(IN, send(8, vec![8; 100])).expect("room");
+    bench.bulk_in(1, 512).expect("data");
+    bench.udc.queue(OUT, room(9, 100)).expect("room");
+    bench.bulk_out(1, &pattern(100)).expect("taken");
+    assert_eq!(bench.gadget.completed(), [(8, Ok(100)), (9, Ok(100))]);
     bench.udc.set_halt(IN, true).expect("nothing is queued");
     assert_eq!(bench.bulk_in(1, 512), Err(HostError::Stall));
     bench.udc.set_halt(IN, false).expect("halted");
@@ -197,6 +204,12 @@ fn a_wedge_outlives_the_hosts_clear() {
     bench.host.reset_toggle(IN);
     bench.udc.queue(IN, send(1, vec![1; 100])).expect("room");
     assert_eq!(bench.bulk_in(1, 512), Ok(vec![1; 100]));
+    bench.udc.set_wedge(IN).expect("nothing is queued");
+    bench.udc.disable(IN).expect("enabled");
+    bench.udc.enable(&EndpointDescriptor::new(IN, TransferType::Bulk, 512, 0)).expect("disabled");
+    bench.control_out([2, 3, 0, 0, 0x81, 0, 0, 0], &[]).expect("SET_FEATURE halt");
+    bench.control_out([2, 1, 0, 0, 0x81, 0, 0, 0], &[]).expect("CLEAR_FEATURE halt");
+    assert_eq!(bench.bulk_in(1, 512), Err(HostError::Timeout), "NAK: the wedge went with the endpoint");
     bench.shut_down().assert_clean();
 }
 
@@ -225,13 +238,13 @@ fn disable_gives_everything_back_in_order() {
 fn what_does_not_exist_is_refused() {
     let mut bench = Bench::configured(Parts::endpoints(4));
     let far = EndpointAddress::r#in(9);
-    let descriptor = usb::ch9::EndpointDescriptor::new(far, usb::TransferType::Bulk, 512, 0);
+    let descriptor = EndpointDescriptor::new(far, TransferType::Bulk, 512, 0);
     assert_eq!(bench.udc.enable(&descriptor), Err(UdcError::NoEndpoint(far)));
     assert_eq!(bench.udc.set_halt(far, true), Err(UdcError::NoEndpoint(far)));
     assert_eq!(bench.udc.flush(far), Err(UdcError::NoEndpoint(far)));
-    let again = usb::ch9::EndpointDescriptor::new(IN, usb::TransferType::Bulk, 512, 0);
+    let again = EndpointDescriptor::new(IN, TransferType::Bulk, 512, 0);
     assert_eq!(bench.udc.enable(&again), Err(UdcError::Busy(IN)));
-    let control = usb::ch9::EndpointDescriptor::new(EndpointAddress::out(2), usb::TransferType::Control, 64, 0);
+    let control = EndpointDescriptor::new(EndpointAddress::out(2), TransferType::Control, 64, 0);
     assert_eq!(bench.udc.enable(&control), Err(UdcError::NoEndpoint(EndpointAddress::out(2))));
     bench.udc.queue(IN, send(1, vec![1])).expect("room");
     let twice = bench.udc.queue(IN, send(1, vec![2])).expect_err("the id is taken");
@@ -246,6 +259,9 @@ fn a_packet_too_long_halts_the_request() {
     let _ = bench.host.bulk_out(1, &pattern(512));
     bench.run();
     let [(1, Err(_))] = bench.gadget.completed()[..] else { panic!("an error") };
+    let halted = 0x40;
+    bench.udc.queue(OUT, room(2, 512)).expect("room");
+    assert_eq!(bench.head(2, 12) & halted, 0, "the overlay is not halted when it is primed");
     bench.shut_down().assert_clean();
 }
 
@@ -256,7 +272,7 @@ fn a_lost_prime_is_made_up_for_only_if_asked() {
         parts.config.reprime = reprime;
         let mut bench = Bench::configured(parts);
         // ENDPTPRIME.
-        bench.tap.lose_write(0x140 + 0x70);
+        bench.tap.lose_writes(0x140 + 0x70, 1);
         bench.udc.queue(IN, send(1, vec![1; 512])).expect("room");
         bench.udc.queue(IN, send(2, vec![2; 512])).expect("room");
         let first = bench.bulk_in(1, 512);
@@ -283,5 +299,69 @@ fn completions_queue_again_while_data_flows() {
     let got: Vec<u8> = bench.gadget.completions.iter().flat_map(|c| &c.request.data).copied().collect();
     assert_eq!(got, data);
     bench.gadget.requeue = false;
+    bench.shut_down().assert_clean();
+}
+
+#[test]
+fn a_dqh_says_what_the_descriptor_says() {
+    let bench = Bench::configured(Parts::default());
+    let zlt = 1 << 29;
+    for slot in 0..2 {
+        assert_eq!(bench.head(slot, 0), zlt | 64 << 16 | 1 << 15, "endpoint 0 interrupts on SETUP");
+    }
+    for slot in 2..4 {
+        assert_eq!(bench.head(slot, 0), zlt | 512 << 16);
+        assert_eq!(bench.head(slot, 8), 1, "its list ends");
+    }
+    assert_eq!(bench.head(4, 0), 0, "endpoint 2 is disabled");
+}
+
+#[test]
+fn isochronous_endpoints_say_how_many_packets() {
+    let mut bench = Bench::configured(Parts::default());
+    let (source, sink) = (EndpointAddress::r#in(2), EndpointAddress::out(2));
+    for endpoint in [source, sink] {
+        // Three packets of 1024 bytes a microframe.
+        bench
+            .udc
+            .enable(&EndpointDescriptor::new(endpoint, TransferType::Isochronous, 2 << 11 | 1024, 1))
+            .expect("free");
+    }
+    assert_eq!(bench.head(5, 0) >> 30, 3);
+    bench.udc.queue(source, send(1, vec![0; 2000])).expect("room");
+    bench.udc.queue(sink, room(2, 1024)).expect("room");
+    assert_eq!(bench.head(4, 0) >> 30, 1);
+    let token = token(&bench, "ep2 IN dTD 0");
+    assert_eq!(token >> 10 & 3, 2, "MultO of the dTD");
+    let refused = bench.udc.queue(source, send(3, vec![0; 3073])).expect_err("more than a microframe takes");
+    assert!(matches!(refused.error, UdcError::Unsupported(_)));
+    assert!(matches!(bench.udc.set_halt(source, true), Err(UdcError::Unsupported(_))));
+    bench.shut_down().assert_clean();
+}
+
+/// The token of the dTD that the driver calls `name`.
+fn token(bench: &Bench, name: &str) -> u32 {
+    let blocks = bench.machine.ledger.live_blocks();
+    let found = blocks.iter().find(|(.., owner)| owner.is_some_and(|owner| owner.to_string() == name));
+    let addr = found.expect("a dTD of that name").1;
+    let cpu = bench.machine.memory.cpu(addr.offset(4)).expect("memory");
+    bench.machine.memory.load_u32(cpu).expect("memory")
+}
+
+#[test]
+fn an_append_that_fails_leaves_the_list_as_it_was() {
+    let mut bench = Bench::configured(Parts::default());
+    bench.udc.queue(IN, send(1, vec![1; 512])).expect("room");
+    let blocks = bench.machine.ledger.live_blocks();
+    // USBCMD takes no ATDTW.
+    bench.tap.lose_writes(0x140, u32::MAX);
+    let refused = bench.udc.queue(IN, send(2, vec![2; 512])).expect_err("the tripwire never holds");
+    assert_eq!(refused.error, UdcError::Hardware("USBCMD 0x4000 is still clear after 64 reads".to_owned()));
+    assert_eq!(refused.request.id, 2);
+    bench.tap.lose_writes(0, 0);
+    assert_eq!(bench.machine.ledger.live_blocks(), blocks);
+    assert_eq!(bench.bulk_in(1, 512), Ok(vec![1; 512]));
+    assert_eq!(bench.bulk_in(1, 512), Err(HostError::Timeout), "there is no more");
+    assert_eq!(bench.gadget.completed(), [(1, Ok(512))]);
     bench.shut_down().assert_clean();
 }

@@ -2,7 +2,7 @@
 
 use crate::bench::{Bench, Event, HostError, Parts, pattern};
 use chipidea_sim::Layout;
-use usb::gadget::UdcError;
+use usb::gadget::{RequestError, UdcError};
 use usb::{EndpointAddress, SetupPacket, Speed, Udc, UdcDriver, UsbPort};
 
 const GET_DEVICE_64: [u8; 8] = [0x80, 6, 0, 1, 0, 0, 64, 0];
@@ -212,11 +212,11 @@ fn a_setup_at_any_access_is_answered_with_its_own_data() {
         bench.tap.accesses() - before
     };
     assert!(accesses > 30, "{accesses} accesses answer a SETUP");
+    let second = [0x80, 6, 0, 1, 0, 0, 18, 0];
     for first in [GET_DEVICE_64, [0x40, 1, 0, 0, 0, 0, 8, 0], [0xc0, 1, 0, 0, 0, 0, 8, 0]] {
         for after in 0..accesses + 20 {
             let mut bench = Bench::attached(Parts::default());
             let (port, to) = (bench.host.port.clone(), bench.host.ep0());
-            let second = [0x80, 6, 0, 1, 0, 0, 18, 0];
             bench.host.begin_in(first).expect("ACK");
             bench.tap.visit(after, move || {
                 port.setup(to, &second);
@@ -236,10 +236,53 @@ fn a_setup_at_any_access_is_answered_with_its_own_data() {
             };
             assert_eq!(answer, Ok(pattern(18)), "SETUP before access {after} of {first:x?}");
             bench.run();
+            let setups = [first, second].map(|bytes| Event::Setup(SetupPacket::from_bytes(bytes)));
+            let mut seen = bench.gadget.events.iter().filter(|event| matches!(event, Event::Setup(_)));
+            assert!(seen.all(|event| setups.contains(event)), "torn before access {after}: {:?}", bench.gadget.events);
             bench.udc.shutdown().expect("everything is given back");
             bench.machine.assert_clean();
         }
     }
+}
+
+#[test]
+fn a_setup_before_the_prime_takes_the_data_stage_back() {
+    let mut bench = Bench::attached(Parts::default());
+    let (port, to) = (bench.host.port.clone(), bench.host.ep0());
+    bench.host.begin_in([0x40, 1, 0, 0, 0, 0, 8, 0]).expect("ACK");
+    // ENDPTPRIME.
+    bench.tap.visit_write(0x140 + 0x70, move || {
+        port.setup(to, &[0x80, 6, 0, 1, 0, 0, 18, 0]);
+    });
+    bench.run();
+    assert_eq!(bench.gadget.refused, [UdcError::Again(EndpointAddress::out(0))]);
+    let mut control = bench.host.resume_in(18);
+    assert_eq!(bench.host.advance_in(&mut control), Ok(None));
+    bench.run();
+    assert_eq!(bench.host.advance_in(&mut control), Ok(Some(pattern(18))));
+    bench.run();
+    bench.shut_down().assert_clean();
+}
+
+#[test]
+fn a_second_request_on_endpoint_0_ends_the_first() {
+    let mut bench = Bench::attached(Parts::default());
+    bench.gadget.lazy = true;
+    let mut control = bench.host.begin_in([0xc0, 1, 0, 0, 0, 0, 8, 0]).expect("ACK");
+    bench.run();
+    bench.gadget.queue_ep0(&mut bench.udc, vec![1; 8], false).expect("queued");
+    bench.gadget.queue_ep0(&mut bench.udc, vec![2; 8], false).expect("queued");
+    assert_eq!(bench.udc.take_log(), ["endpoint ctrl 80 nuked"]);
+    bench.run();
+    let ep0 = EndpointAddress::r#in(0);
+    assert_eq!(bench.gadget.events.last(), Some(&Event::Complete(ep0, 1, Err(RequestError::Shutdown))));
+    assert_eq!(bench.host.advance_in(&mut control), Ok(None));
+    bench.run();
+    assert_eq!(bench.host.advance_in(&mut control), Ok(Some(vec![2; 8])));
+    bench.run();
+    bench.gadget.queue_ep0(&mut bench.udc, vec![3; 8], false).expect("queued");
+    bench.udc.dequeue(EndpointAddress::out(0), 3).expect("the direction is the driver's business");
+    bench.shut_down().assert_clean();
 }
 
 #[test]

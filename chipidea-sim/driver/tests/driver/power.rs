@@ -114,6 +114,22 @@ fn a_reset_in_the_middle_of_everything() {
 }
 
 #[test]
+fn a_reset_forgets_what_was_on_its_way_to_the_driver() {
+    let mut bench = Bench::configured(Parts::default());
+    bench.host.begin_in([0x80, 6, 0, 2, 0, 0, 130, 0]).expect("ACK");
+    bench.gadget.events.clear();
+    bench.bus_reset();
+    assert_eq!(bench.gadget.events, [Event::Reset], "the SETUP before the reset is not handled after it");
+    let mut control = bench.host.begin_in([0x80, 6, 0, 1, 0, 0, 18, 0]).expect("ACK");
+    bench.run();
+    assert_eq!(bench.host.advance_in(&mut control), Ok(None));
+    bench.bus_reset();
+    assert_eq!(bench.udc.engine().queued(EndpointAddress::out(0)), 0, "no status stage for the data before the reset");
+    assert_eq!(bench.control_in([0x80, 6, 0, 1, 0, 0, 18, 0]), Ok(pattern(18)));
+    bench.shut_down().assert_clean();
+}
+
+#[test]
 fn suspend_and_resume_are_told_once() {
     let mut bench = Bench::configured(Parts::default());
     bench.gadget.events.clear();

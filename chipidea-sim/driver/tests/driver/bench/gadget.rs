@@ -1,7 +1,7 @@
 //! A gadget that does as it is told and remembers what happened.
 
 use usb::ch9::EndpointDescriptor;
-use usb::gadget::{Completion, Request, RequestError, Stall, Udc};
+use usb::gadget::{Completion, Request, RequestError, Stall, Udc, UdcError};
 use usb::{Direction, EndpointAddress, Gadget, SetupPacket, Speed, TransferType};
 
 use super::pattern;
@@ -28,6 +28,8 @@ pub(crate) struct TestGadget {
     pub(crate) lazy: bool,
     /// Queue again what completes on endpoint 1, while data moves.
     pub(crate) requeue: bool,
+    /// Why endpoint 0 took no request.
+    pub(crate) refused: Vec<UdcError>,
     next_id: u64,
 }
 
@@ -37,7 +39,10 @@ impl TestGadget {
     pub(crate) fn queue_ep0(&mut self, udc: &mut dyn Udc, data: Vec<u8>, zero: bool) -> Result<(), Stall> {
         self.next_id += 1;
         let request = Request { id: self.next_id, data, zero, ..Request::default() };
-        udc.queue(EndpointAddress::out(0), request).map_err(|_| Stall)
+        udc.queue(EndpointAddress::out(0), request).map_err(|refused| {
+            self.refused.push(refused.error);
+            Stall
+        })
     }
 
     pub(crate) fn completed(&mut self) -> Vec<(u64, Result<usize, RequestError>)> {

@@ -140,6 +140,13 @@ impl Bench {
         self.udc.deliver(&mut self.gadget);
     }
 
+    /// Word `offset / 4` of the dQH in `slot`.
+    pub(crate) fn head(&self, slot: u64, offset: u64) -> u32 {
+        let list = self.udc.engine().list_address();
+        let cpu = self.machine.memory.cpu(list.offset(64 * slot + offset)).expect("a dQH");
+        self.machine.memory.load_u32(cpu).expect("memory")
+    }
+
     pub(crate) fn bus_reset(&mut self) {
         self.host.reset();
         self.run();

@@ -24,13 +24,19 @@ impl IrqLine for Line {
 
 type Visitor = Box<dyn FnOnce() + Send>;
 
+/// When a visitor comes.
+enum Due {
+    Access(u64),
+    Write(u64),
+}
+
 /// The register window with a tap.
 pub(crate) struct Tap {
     inner: Arc<dyn Mmio>,
     accesses: AtomicU64,
-    visit: Mutex<Option<(u64, Visitor)>>,
+    visit: Mutex<Option<(Due, Visitor)>>,
     writes: Mutex<Vec<(u64, u32)>>,
-    swallow: Mutex<Option<u64>>,
+    swallow: Mutex<Option<(u64, u32)>>,
 }
 
 impl Tap {
@@ -50,7 +56,12 @@ impl Tap {
 
     /// Lets `visitor` in before the `after`-th access from now.
     pub(crate) fn visit(&self, after: u64, visitor: impl FnOnce() + Send + 'static) {
-        *self.visit.lock() = Some((self.accesses() + after, Box::new(visitor)));
+        *self.visit.lock() = Some((Due::Access(self.accesses() + after), Box::new(visitor)));
+    }
+
+    /// Lets `visitor` in before the next write to the register at `offset`.
+    pub(crate) fn visit_write(&self, offset: u64, visitor: impl FnOnce() + Send + 'static) {
+        *self.visit.lock() = Some((Due::Write(offset), Box::new(visitor)));
     }
 
     /// Lets nobody in any more. Returns whether somebody still waited.
@@ -58,9 +69,9 @@ impl Tap {
         self.visit.lock().take().is_some()
     }
 
-    /// Loses the next write to the register at `offset`.
-    pub(crate) fn lose_write(&self, offset: u64) {
-        *self.swallow.lock() = Some(offset);
+    /// Loses the next `count` writes to the register at `offset`.
+    pub(crate) fn lose_writes(&self, offset: u64, count: u32) {
+        *self.swallow.lock() = Some((offset, count));
     }
 
     /// Values written to the register at `offset`.
@@ -70,9 +81,12 @@ impl Tap {
 }
 
 impl Preempt for Tap {
-    fn at(&self, _point: Point) {
+    fn at(&self, point: Point) {
         let now = self.accesses.fetch_add(1, Ordering::Relaxed);
-        let visitor = self.visit.lock().take_if(|(due, _)| *due <= now);
+        let visitor = self.visit.lock().take_if(|(due, _)| match due {
+            Due::Access(access) => *access <= now,
+            Due::Write(offset) => point == Point::RegisterWrite(*offset),
+        });
         if let Some((_, visitor)) = visitor {
             visitor();
         }
@@ -87,7 +101,11 @@ impl Mmio for Tap {
 
     fn write(&self, offset: u64, width: Width, value: u64) {
         self.at(Point::RegisterWrite(offset));
-        if self.swallow.lock().take_if(|lost| *lost == offset).is_some() {
+        if let Some((lost, count)) = &mut *self.swallow.lock()
+            && *lost == offset
+            && *count > 0
+        {
+            *count -= 1;
             return;
         }
         self.writes.lock().push((offset, value as u32));
