@@ -35,8 +35,9 @@ pub(crate) fn run(out: &mut dyn Write, arguments: &Run) -> Result<Exit, Error> {
 }
 
 fn write(out: &mut dyn Write, run: &scenarios::Run, trace: &[TraceLine]) -> io::Result<()> {
-    for line in trace {
-        writeln!(out, "{line}")?;
+    for TraceLine { header, symbolic, .. } in trace {
+        let (at, source) = (header.at, header.source);
+        writeln!(out, "{:6} {:4}.{:06} {source} {symbolic}", header.sequence, at.as_secs(), at.subsec_micros())?;
     }
     for line in &run.log {
         writeln!(out, "{line}")?;

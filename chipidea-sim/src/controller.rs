@@ -155,7 +155,7 @@ impl Device for Chipidea {
     }
 
     /// VBUS stays as the host has it.
-    fn reset(&self) {
+    fn power_on(&self) {
         self.with(|core, _| core.power_on(&self.map));
     }
 }

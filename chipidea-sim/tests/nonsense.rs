@@ -143,7 +143,7 @@ fn run(board: &Board, step: &Step, did: &mut Did) {
         Step::Suspend => sim.suspend(),
         Step::Resume => sim.resume(),
         Step::Time(micros) => sim.step(Duration::from_micros(u64::from(micros))),
-        Step::PowerOn => Device::reset(&**sim),
+        Step::PowerOn => sim.power_on(),
     }
 }
 

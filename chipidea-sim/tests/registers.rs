@@ -224,7 +224,7 @@ fn a_power_on_reset_makes_everything_new_but_the_cable() {
     board.bulk(1, 512);
     board.w(R::OtgSc, 1 << 27);
     board.sim.write32(0x98, 8);
-    Device::reset(&*board.sim);
+    board.sim.power_on();
     let fresh = Board::new(Config { vbus: true, ..Config::default() });
     for offset in (0..0x1000).step_by(4) {
         assert_eq!(board.sim.read32(offset), fresh.sim.read32(offset), "{offset:#x}");

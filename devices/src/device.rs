@@ -14,6 +14,6 @@ pub trait Device: Mmio {
         None
     }
 
-    /// Power-on reset: everything as when it was made.
-    fn reset(&self);
+    /// Power is switched on again: everything as when it was made, but for what the world outside holds.
+    fn power_on(&self);
 }

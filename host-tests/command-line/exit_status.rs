@@ -89,9 +89,12 @@ fn list_names_everything() {
 #[test]
 #[cfg(target_os = "linux")]
 fn output_that_cannot_be_written_is_an_internal_error() {
-    for arguments in [&["list"][..], &["run", "stall"], &["check", "--pool", "linked", "--scenario", "stall", "--format", "junit"]] {
+    for arguments in
+        [&["list"][..], &["run", "stall"], &["check", "--pool", "linked", "--scenario", "stall", "--format", "junit"]]
+    {
         let full = OpenOptions::new().write(true).open("/dev/full").expect("Linux has /dev/full");
-        let output = Command::new(env!("CARGO_BIN_EXE_poolproof")).args(arguments).stdout(full).output().expect("it starts");
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_poolproof")).args(arguments).stdout(full).output().expect("it starts");
         assert_eq!(output.status.code(), Some(130), "{arguments:?}");
         assert!(stderr(&output).contains("cannot write the output"), "{}", stderr(&output));
     }

@@ -3,6 +3,7 @@
 mod bisect;
 mod exit_status;
 mod formats;
+mod readme;
 mod session;
 
 use std::process::{Command, Output};

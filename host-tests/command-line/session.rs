@@ -31,8 +31,7 @@ fn log(text: &str) -> Vec<(f64, String)> {
 }
 
 fn run(pool: &str) -> (Option<i32>, Vec<(f64, String)>) {
-    let output =
-        poolproof(&["run", "bootloader-to-ethernet", "--pool", pool, "--port", "5-1.3", "--speed", "full"]);
+    let output = poolproof(&["run", "bootloader-to-ethernet", "--pool", pool, "--port", "5-1.3", "--speed", "full"]);
     (output.status.code(), log(&stdout(&output)))
 }
 
@@ -59,8 +58,8 @@ fn a_working_pool_keeps_the_recorded_times() {
         ("idProduct=a4a2", 128788.43),
         ("cdc_ether", 128788.49),
     ] {
-        // The record shows hundredths, its kernel's timers have slack of their own.
-        assert!((at(text) - recorded).abs() < 0.1, "{text}: {} against {recorded}", at(text));
+        // The record's timers have slack, and its transfers take time: up to a tenth of a second in each enumeration.
+        assert!((at(text) - recorded).abs() < 0.15, "{text}: {} against {recorded}", at(text));
     }
 }
 

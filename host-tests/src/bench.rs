@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use bus::{CpuAddr, DmaAddr, Preempt, Trace};
 use devices::DmaMemory;
-use pool::{DmaApi, Ledger, Memory, PageAllocator, PageOrder, Policy, Span};
 use parking_lot::Mutex;
+use pool::{DmaApi, Ledger, Memory, PageAllocator, PageOrder, Policy, Span};
 use thiserror::Error;
 use usb::Speed;
 use usb::gadget::{UdcDriver, UdcError};
@@ -204,7 +204,8 @@ impl Bench {
     /// If there is no such scenario: [`crate::scenario::table`] has them all.
     pub fn run(&self, scenario: &str) -> Result<Run, BenchError> {
         let found = crate::scenario::by_name(scenario);
-        let found = found.unwrap_or_else(|| panic!("there is no scenario {scenario:?}; scenario::table() has them all"));
+        let found =
+            found.unwrap_or_else(|| panic!("there is no scenario {scenario:?}; scenario::table() has them all"));
         self.run_scenario(&*found)
     }
 
@@ -234,7 +235,11 @@ impl Bench {
     ///
     /// # Errors
     /// [`BenchError`] if the bench cannot be set up.
-    pub fn session(&self, name: &str, act: impl AsyncFnOnce(&Session) -> Result<(), Failure>) -> Result<Run, BenchError> {
+    pub fn session(
+        &self,
+        name: &str,
+        act: impl AsyncFnOnce(&Session) -> Result<(), Failure>,
+    ) -> Result<Run, BenchError> {
         self.execute(name, Needs::default(), act).map(|(run, _)| run)
     }
 
@@ -249,8 +254,7 @@ impl Bench {
         }
         let begin = Instant::now();
         let clock = Arc::new(Clock::default());
-        let trace = self.traced.then(|| TraceLog::new(Arc::clone(&clock)));
-        let session = self.set_up(needs, &clock, trace.as_ref())?;
+        let (session, trace) = self.set_up(needs, &clock)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .start_paused(true)
@@ -273,15 +277,17 @@ impl Bench {
         Ok((run, trace.map(|trace| trace.take()).unwrap_or_default()))
     }
 
-    fn set_up(&self, needs: Needs, clock: &Arc<Clock>, trace: Option<&Arc<TraceLog>>) -> Result<Session, BenchError> {
+    fn set_up(&self, needs: Needs, clock: &Arc<Clock>) -> Result<(Session, Option<Arc<TraceLog>>), BenchError> {
         let memory = Memory::new(&[Span { cpu: self.cpu_base, dma: DMA_BASE, len: MEMORY }])?;
         let ledger = Ledger::new(Arc::clone(&memory));
         let pages = PageAllocator::new(Arc::clone(&memory), self.page_size, u64::from(u32::MAX), self.page_order);
         let dma = DmaApi::new(Arc::clone(&memory), Arc::clone(&pages) as _, self.policy.clone(), Arc::clone(&ledger));
         let line = Arc::new(Line::default());
         let guest: Arc<dyn DmaMemory> = Arc::new(memory.guest().clone());
-        let trace = trace.map_or_else(Trace::off, |sink| Trace::to(Arc::clone(sink) as _));
-        let chipidea = sides::controller(self.endpoints, guest, Arc::clone(&ledger) as _, trace, Arc::clone(&line) as _);
+        let sink = self.traced.then(|| TraceLog::new(Arc::clone(clock), Arc::clone(&ledger)));
+        let trace = sink.as_ref().map_or_else(Trace::off, |sink| Trace::to(Arc::clone(sink) as _));
+        let chipidea =
+            sides::controller(self.endpoints, guest, Arc::clone(&ledger) as _, trace, Arc::clone(&line) as _);
         let log = Arc::new(MemoryLog::default());
         let config = HostConfig {
             port: self.port.clone(),
@@ -302,7 +308,7 @@ impl Bench {
             ledger,
             dma,
         );
-        Ok(Session {
+        let session = Session {
             board: Arc::new(board),
             port: chipidea,
             host,
@@ -312,7 +318,8 @@ impl Bench {
             port_name: self.port.to_string(),
             seed: self.seed,
             untested: Mutex::new(None),
-        })
+        };
+        Ok((session, sink))
     }
 
     fn judge(&self, name: &str, session: &Session, failure: Option<Failure>, wall_time: Duration) -> Run {

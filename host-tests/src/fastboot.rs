@@ -72,7 +72,8 @@ impl<'a> Fastboot<'a> {
     async fn response(&self, command: &str, wanted: &str) -> Result<String, Failure> {
         loop {
             let bytes = self.device.bulk_in(self.bulk_in, RESPONSE, TIMEOUT).await;
-            let bytes = bytes.map_err(|error| Failure::new(format!("fastboot {command}: IN, error {}", error.errno())))?;
+            let bytes =
+                bytes.map_err(|error| Failure::new(format!("fastboot {command}: IN, error {}", error.errno())))?;
             let text = String::from_utf8_lossy(&bytes).into_owned();
             match text.split_at_checked(4) {
                 Some((kind, rest)) if kind == wanted => return Ok(rest.to_owned()),

@@ -40,11 +40,12 @@ pub mod scenario;
 mod session;
 mod shared;
 mod sides;
+mod symbols;
 mod trace;
 mod verdict;
 
 pub use bench::{Bench, BenchError, CPU_BASE, DriverFactory, Outcome};
-pub use check::{ENDPOINTS, CheckOptions, Report, check};
+pub use check::{CheckOptions, ENDPOINTS, Report, check};
 pub use net::HostStack;
 pub use record::{Record, Status, record_of, status};
 pub use row::{Detail, Row};
@@ -54,3 +55,7 @@ pub use shared::Shared;
 pub use sides::DEVICES;
 pub use trace::{TraceLine, TraceLog};
 pub use verdict::{Exercised, Failure, LogLine, NOT_EXERCISED, Run, Scope, Variant, Verdict};
+
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

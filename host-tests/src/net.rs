@@ -228,7 +228,11 @@ impl HostStack {
     }
 
     /// Runs the stack until `done` says so.
-    async fn until<R>(&mut self, what: &str, mut done: impl FnMut(&mut SocketSet<'static>) -> Option<R>) -> Result<R, Failure> {
+    async fn until<R>(
+        &mut self,
+        what: &str,
+        mut done: impl FnMut(&mut SocketSet<'static>) -> Option<R>,
+    ) -> Result<R, Failure> {
         let Self { link, interface, sockets, begin, .. } = self;
         let now = || Instant::from_micros(i64::try_from(begin.elapsed().as_micros()).unwrap_or(i64::MAX));
         let run = async {

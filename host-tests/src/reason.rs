@@ -63,12 +63,14 @@ fn consequence(run: &Run, layout: &LayoutFinding) -> String {
             format!("the SETUP went into a zeroed dQH of another endpoint (no IOS, no interrupt): {error}")
         }
         Found::FreeBlock(..) => {
-            let write = run.findings.iter().find_map(|finding| match finding {
+            // The write that did the most damage, the first of equals.
+            let writes = run.findings.iter().filter_map(|finding| match finding {
                 Finding::WriteToFreedBlock { access, state, damaged, offset, .. } => {
                     Some((access, state, damaged, *offset))
                 }
                 _ => None,
             });
+            let write = writes.min_by_key(|(_, _, damaged, _)| std::cmp::Reverse(damaged.len()));
             match write {
                 Some((access, state, damaged, offset)) => {
                     let state = match state {

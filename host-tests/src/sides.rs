@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bus::{IrqLine, Trace, Watch};
+use bus::{Belief, IrqLine, Owner, Trace, Watch};
 use chipidea_driver::{ChipideaUdc, DqhSource};
 use chipidea_sim::Chipidea;
 use devices::{DmaMemory, DmaPort};
@@ -49,3 +49,19 @@ fn started(side: DriverSide, config: chipidea_driver::Config) -> Result<Box<dyn 
 /// The devices that a bench can have: name and one line.
 pub const DEVICES: [(&str, &str); 1] =
     [("chipidea-sim", "Chipidea (ci_hdrc) USB device controller, 2 to 16 endpoints, full and high speed")];
+
+/// Whether an access is to a descriptor, whose words are numbers and addresses, and not to bytes.
+pub(crate) fn is_descriptor(belief: Belief) -> bool {
+    belief.kind.name != "buffer" && belief.field != "setup"
+}
+
+/// Whether the device's belief and the driver's claim are the same object.
+///
+/// The device numbers an endpoint's dTDs by its walk, the driver in the order of allocation.
+pub(crate) fn agree(belief: Belief, owner: Owner) -> bool {
+    let same = |bits: u32| belief.kind.name == owner.kind.name && belief.index >> bits == owner.index >> bits;
+    match belief.kind.name {
+        "dTD" => same(16),
+        _ => same(0),
+    }
+}

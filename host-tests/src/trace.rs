@@ -1,13 +1,15 @@
 //! A trace in memory: every event as a line, with its header.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bus::{Event, Header, TraceSink};
 use parking_lot::Mutex;
 
+use pool::Ledger;
+
 use crate::clock::Clock;
+use crate::symbols::symbolic;
 
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,24 +18,20 @@ pub struct TraceLine {
     pub header: Header,
     /// What the event says.
     pub text: String,
-}
-
-impl fmt::Display for TraceLine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Header { sequence, at, source } = self.header;
-        write!(f, "{sequence:6} {:4}.{:06} {source:<9} {}", at.as_secs(), at.subsec_micros(), self.text)
-    }
+    /// The same with names in place of addresses.
+    pub symbolic: String,
 }
 
 /// A sink that keeps lines.
 pub struct TraceLog {
     clock: Arc<Clock>,
+    ledger: Arc<Ledger>,
     lines: Mutex<Vec<TraceLine>>,
 }
 
 impl TraceLog {
-    pub(crate) fn new(clock: Arc<Clock>) -> Arc<Self> {
-        Arc::new(Self { clock, lines: Mutex::default() })
+    pub(crate) fn new(clock: Arc<Clock>, ledger: Arc<Ledger>) -> Arc<Self> {
+        Arc::new(Self { clock, ledger, lines: Mutex::default() })
     }
 
     /// Takes the lines out.
@@ -46,8 +44,9 @@ impl TraceLog {
 impl TraceSink for TraceLog {
     fn record(&self, source: &'static str, event: &dyn Event) {
         let at: Duration = self.clock.now();
+        let symbolic = symbolic(event, &self.ledger);
         let mut lines = self.lines.lock();
         let header = Header { sequence: lines.len() as u64, at, source };
-        lines.push(TraceLine { header, text: event.to_string() });
+        lines.push(TraceLine { header, text: event.to_string(), symbolic });
     }
 }

@@ -166,6 +166,11 @@ pub trait UdcDriver: Udc + Send {
     /// Delivers completions that calls outside [`UdcDriver::irq`] left behind. Returns whether there were any.
     fn deliver(&mut self, gadget: &mut dyn Gadget) -> bool;
 
+    /// Warnings as a kernel would log them, since the last call.
+    fn take_log(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Stops the controller, gives everything back, destroys the pools. Call [`UdcDriver::deliver`] afterwards.
     ///
     /// # Errors
@@ -203,8 +208,9 @@ pub trait Gadget: Send {
         let _ = udc;
     }
 
-    /// Does the gadget's own work at `now`, time since the machine started, such as its network stack's. Returns when
-    /// it wants to be called again if nothing happens before; it is called after every interrupt in any case.
+    /// Does the gadget's own work at `now`, time since the machine started, such as its network stack's. Returns the
+    /// time, counted as `now` is, at which it wants to be called again if nothing happens before; it is called after
+    /// every interrupt in any case.
     fn step(&mut self, udc: &mut dyn Udc, now: Duration) -> Option<Duration> {
         let _ = (udc, now);
         None

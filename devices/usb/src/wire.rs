@@ -196,6 +196,8 @@ pub fn burst_in(
     max_packet: usize,
     buffer: &mut [u8],
 ) -> Burst {
+    // Without this, empty packets would never be short.
+    let max_packet = max_packet.max(1);
     let mut burst = Burst { bytes: 0, packets: 0, end: BurstEnd::Done };
     let mut repeated = 0;
     while burst.bytes < buffer.len() {
@@ -294,5 +296,53 @@ impl fmt::Display for Hex<'_> {
             f.write_str(" …")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet(pid: DataPid, len: usize) -> InReply {
+        InReply::Data { pid, len }
+    }
+
+    #[test]
+    fn a_repeated_packet_is_dropped_and_three_in_a_row_are_silence() {
+        let mut pid = DataPid::Data0;
+        let mut replies = vec![packet(DataPid::Data1, 2), packet(DataPid::Data0, 2)].into_iter();
+        let burst = burst_in(|_| replies.next().unwrap_or(InReply::Nak), &mut pid, 4, &mut [0; 8]);
+        assert_eq!(burst, Burst { bytes: 2, packets: 1, end: BurstEnd::Short });
+        let burst = burst_in(|_| packet(DataPid::Data0, 4), &mut pid, 4, &mut [0; 8]);
+        assert_eq!((burst.end, pid), (BurstEnd::Silence, DataPid::Data1));
+    }
+
+    #[test]
+    fn an_empty_packet_is_short_whatever_the_maximum_is() {
+        let mut pid = DataPid::Data0;
+        let burst = burst_in(|_| packet(DataPid::Data0, 0), &mut pid, 0, &mut [0; 8]);
+        assert_eq!(burst, Burst { bytes: 0, packets: 1, end: BurstEnd::Short });
+    }
+
+    #[test]
+    fn a_packet_beyond_the_room_or_the_maximum_is_babble() {
+        for (len, max_packet) in [(9, 64), (5, 4)] {
+            let burst = burst_in(|_| packet(DataPid::Data0, len), &mut DataPid::Data0, max_packet, &mut [0; 8]);
+            assert_eq!(burst, Burst { bytes: 0, packets: 0, end: BurstEnd::Babble });
+        }
+    }
+
+    #[test]
+    fn an_out_burst_stops_at_the_first_other_answer() {
+        let mut sent = Vec::new();
+        let mut pid = DataPid::Data0;
+        let send = |pid, data: &[u8]| {
+            sent.push((pid, data.len()));
+            if sent.len() == 3 { Handshake::Nak } else { Handshake::Ack }
+        };
+        let burst = burst_out(send, &mut pid, 4, &[0; 11]);
+        assert_eq!(burst, Burst { bytes: 8, packets: 2, end: BurstEnd::Nak });
+        assert_eq!(sent, [(DataPid::Data0, 4), (DataPid::Data1, 4), (DataPid::Data0, 3)]);
+        assert_eq!(pid, DataPid::Data0, "the packet that got NAK is sent again with its own toggle");
     }
 }

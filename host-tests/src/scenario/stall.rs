@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use gadgets::source_sink::{BULK_IN, BULK_OUT, SourceSinkConfig, SourceSinkGadget};
+use usb::EndpointAddress;
 use usb::ch9::{Feature, Recipient, Request, SetupPacket};
 use usb::urb::UrbError;
-use usb::EndpointAddress;
 use usb_host::{CONTROL_TIMEOUT, Device};
 
 use super::Scenario;

@@ -1,0 +1,155 @@
+//! The bench tells what it cannot do, and judges what it sees.
+
+use std::sync::Arc;
+
+use gadgets::{EthernetConfig, EthernetGadget};
+use pool::{AllocError, Block, CreateError, DestroyError, Flags, FreeError, Policy, Pool};
+use scenarios::{Bench, BenchError, CheckOptions, Failure, Status, Verdict};
+
+#[test]
+fn a_bench_that_cannot_be_set_up_says_why() {
+    let run = |endpoints| Bench::new().endpoints(endpoints).run("ecm").map(drop);
+    assert_eq!(run(1), Err(BenchError::TooFewEndpoints { scenario: "ecm".into(), needed: 4, endpoints: 1 }));
+    let session = |endpoints| Bench::new().endpoints(endpoints).session("none", async |_| Ok(())).map(drop);
+    assert_eq!(session(1), Err(BenchError::Endpoints(1)));
+    assert_eq!(session(17), Err(BenchError::Endpoints(17)));
+    let base = Bench::new().cpu_base(bus::CpuAddr(12)).session("none", async |_| Ok(())).map(drop);
+    assert!(matches!(base, Err(BenchError::Memory(_))));
+}
+
+#[test]
+fn a_run_that_does_not_use_the_pool_is_inconclusive() {
+    let run = Bench::new().session("idle", async |_| Ok(())).expect("the bench can be set up");
+    assert_eq!(run.verdict, Verdict::Inconclusive);
+    assert!(run.reason()[0].contains("was not used"), "{:?}", run.reason());
+}
+
+#[test]
+fn a_failure_without_a_finding_is_inconclusive() {
+    let run = Bench::new().session("unlucky", async |session| {
+        session.boot(EthernetGadget::new(EthernetConfig::default()))?;
+        session.enumerated().await?;
+        Err(Failure::new("no luck"))
+    });
+    let run = run.expect("the bench can be set up");
+    assert_eq!((run.verdict, run.failure), (Verdict::Inconclusive, Some(Failure::new("no luck"))));
+}
+
+/// A pool that works, and fails in one way.
+struct Spoilt<P>(P, Spoil);
+
+#[derive(Clone, Copy)]
+enum Spoil {
+    /// Zeroed blocks are not.
+    Zeroing,
+    /// The n-th block and all behind it cannot be had.
+    Exhausted(u32),
+    /// Every block overlaps the one before.
+    Overlap,
+}
+
+struct Inner {
+    pool: Box<dyn Pool>,
+    count: std::sync::atomic::AtomicU32,
+    memory: Arc<pool::Memory>,
+}
+
+impl Pool for Spoilt<Inner> {
+    fn alloc(&self, flags: Flags) -> Result<Block, AllocError> {
+        let Self(inner, spoil) = self;
+        let count = inner.count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        match *spoil {
+            Spoil::Exhausted(from) if count >= from => Err(AllocError::Other("no more blocks".into())),
+            Spoil::Exhausted(_) => inner.pool.alloc(flags),
+            Spoil::Zeroing => {
+                let block = inner.pool.alloc(flags)?;
+                inner
+                    .memory
+                    .fill(block.cpu.offset(8), 8, 0x5a)
+                    .map_err(|fault| AllocError::Other(fault.to_string()))?;
+                Ok(block)
+            }
+            Spoil::Overlap => {
+                let Block { cpu, dma } = inner.pool.alloc(flags)?;
+                let back = if count % 2 == 1 { 64_u64.wrapping_neg() } else { 0 };
+                Ok(Block { cpu: cpu.offset(back), dma: dma.offset(back) })
+            }
+        }
+    }
+
+    fn free(&self, block: Block) -> Result<(), FreeError> {
+        self.0.pool.free(block)
+    }
+
+    fn destroy(&self) -> Result<(), DestroyError> {
+        self.0.pool.destroy()
+    }
+
+    fn pages(&self) -> usize {
+        self.0.pool.pages()
+    }
+}
+
+fn spoilt(spoil: Spoil) -> Policy {
+    let sound = Policy::current();
+    Policy::new("spoilt", "a pool with a defect", sound.metadata, sound.smallest, move |memory, source, geometry| {
+        let pool = (sound.create)(Arc::clone(&memory), source, geometry)?;
+        Ok::<_, CreateError>(Box::new(Spoilt(Inner { pool, count: 0.into(), memory }, spoil)))
+    })
+}
+
+#[test]
+fn a_pool_that_breaks_its_contract_is_to_blame() {
+    for spoil in [Spoil::Zeroing, Spoil::Overlap] {
+        let run = Bench::new().pool(spoilt(spoil)).run("ecm").expect("the bench can be set up");
+        assert_eq!(run.verdict, Verdict::PoolContractViolated, "{:?}", run.reason());
+    }
+}
+
+#[test]
+fn a_pool_that_runs_dry_fails_the_scenario_and_nothing_hangs() {
+    // In the driver's probe, and in the middle of traffic.
+    for from in [0, 5, 31, 33, 40, 60] {
+        let run = Bench::new().pool(spoilt(Spoil::Exhausted(from))).run("ecm").expect("the bench can be set up");
+        assert_eq!(run.verdict, Verdict::Inconclusive, "{from}: {:?} {:?}", run.failure, run.findings);
+        assert!(run.failure.is_some());
+    }
+}
+
+#[test]
+fn a_broken_pool_breaks_its_contract_row_too() {
+    let options = CheckOptions {
+        pools: vec![spoilt(Spoil::Zeroing)],
+        scenarios: vec!["stall".to_owned()],
+        endpoints: vec![4],
+        ..CheckOptions::default()
+    };
+    let report = scenarios::check(&options, &|_, _| {}).expect("the bench can be set up");
+    assert!(report.is_broken());
+    assert_eq!(report.rows.len(), 2);
+    assert!(report.rows.iter().all(|row| row.status == Status::Broken), "{:#?}", report.rows);
+    assert_eq!(report.rows[0].verdict, Verdict::PoolContractViolated);
+}
+
+#[test]
+fn a_check_covers_every_pool_and_scenario() {
+    let seen = std::sync::atomic::AtomicUsize::new(0);
+    let progress = |done: usize, all: usize| {
+        assert!(done <= all);
+        seen.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    };
+    let options = CheckOptions { endpoints: vec![16], ..CheckOptions::default() };
+    let report = scenarios::check(&options, &progress).expect("the bench can be set up");
+    assert_eq!(report.rows.len(), 6 * 7);
+    assert_eq!(seen.into_inner(), report.rows.len());
+    assert!(
+        !report.is_broken(),
+        "{:#?}",
+        report.rows.iter().filter(|row| row.status == Status::Broken).collect::<Vec<_>>()
+    );
+    let known: Vec<_> = report.rows.iter().filter(|row| row.status == Status::KnownBad).collect();
+    assert_eq!(known.len(), 6);
+    assert!(
+        known.iter().all(|row| row.pool == "linked-descending" && row.verdict == Verdict::ClientAssumptionViolated)
+    );
+}
