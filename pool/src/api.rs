@@ -132,11 +132,7 @@ impl DmaApi {
     /// # Errors
     /// [`MapError`] if it is not memory.
     pub fn map_single(&self, cpu: CpuAddr, len: u64, direction: Direction) -> Result<DmaAddr, MapError> {
-        let error = MapError::NotMemory { cpu, len };
-        let dma = self.memory.dma(cpu).ok_or(error)?;
-        if len > 0 && self.memory.dma(cpu.offset(len - 1)) != Some(dma.offset(len - 1)) {
-            return Err(error);
-        }
+        let dma = self.memory.run(cpu, len).ok_or(MapError::NotMemory { cpu, len })?;
         self.ledger.mapped(dma, len, direction);
         Ok(dma)
     }

@@ -93,6 +93,23 @@ impl Memory {
         self.spans.iter().find(within).map(|span| span.dma.offset(cpu.0 - span.cpu.0))
     }
 
+    /// The devices' address of `len` bytes that are one run for both sides.
+    #[must_use]
+    pub fn run(&self, cpu: CpuAddr, len: u64) -> Option<DmaAddr> {
+        let first = self.dma(cpu)?;
+        let mut done = 0;
+        while done < len {
+            let at = cpu.0.checked_add(done)?;
+            let span = self.spans.iter().find(|span| at.wrapping_sub(span.cpu.0) < span.len)?;
+            let offset = at - span.cpu.0;
+            if span.dma.0 + offset != first.0.checked_add(done)? {
+                return None;
+            }
+            done += (span.len - offset).min(len - done);
+        }
+        Some(first)
+    }
+
     /// The processor's address of a byte.
     #[must_use]
     pub fn cpu(&self, dma: DmaAddr) -> Option<CpuAddr> {
@@ -205,6 +222,20 @@ mod tests {
         assert_eq!(memory.load_u32(wrong), Err(CpuFault { cpu: wrong, len: 4 }));
         let last = SPAN.cpu.offset(SPAN.len - 2);
         assert_eq!(memory.read(last, &mut [0; 4]), Err(CpuFault { cpu: last, len: 4 }));
+    }
+
+    #[test]
+    fn a_run_is_one_for_both_sides() {
+        let span = |cpu, dma| Span { cpu: SPAN.cpu.offset(cpu), dma: SPAN.dma.offset(dma), len: 0x1000 };
+        // The first two touch on both sides, the third only for the processor.
+        let memory = Memory::new(&[span(0, 0), span(0x1000, 0x1000), span(0x2000, 0x8000)]).expect("12 KiB");
+        assert_eq!(memory.run(SPAN.cpu, 0x2000), Some(SPAN.dma));
+        assert_eq!(memory.run(SPAN.cpu.offset(0xfff), 2), Some(SPAN.dma.offset(0xfff)));
+        assert_eq!(memory.run(SPAN.cpu, 0x2001), None);
+        assert_eq!(memory.run(SPAN.cpu.offset(0x2000), 0x1000), Some(SPAN.dma.offset(0x8000)));
+        assert_eq!(memory.run(SPAN.cpu.offset(0x2000), 0x1001), None);
+        assert_eq!(memory.run(SPAN.cpu, u64::MAX), None);
+        assert_eq!(memory.run(SPAN.cpu.offset(0x3000), 0), None);
     }
 
     #[test]

@@ -132,8 +132,8 @@ impl State {
         let run = count.checked_mul(page_size).and_then(u64::checked_next_power_of_two)?;
         // Spans that touch for devices need not touch for the processor.
         let adjacent = |page: u64, len: u64| {
-            let first = memory.cpu(DmaAddr(page));
-            first.is_some_and(|first| memory.cpu(DmaAddr(page + (len - 1))) == Some(first.offset(len - 1)))
+            let cpu = memory.cpu(DmaAddr(page));
+            cpu.is_some_and(|cpu| memory.run(cpu, len).is_some())
         };
         let fits = |&page: &u64| {
             page & (run - 1) == 0
