@@ -415,8 +415,8 @@ mod tests {
     fn a_change_of_otgsc_clears_no_other_status() {
         let word = Arc::new(OneWord(0x0f7f_0800.into()));
         let registers = Registers::probe(Arc::clone(&word) as _, 0).expect("a device");
-        registers.update_otgsc(|otgsc| otgsc.with_status(OTGSC_SESSION));
-        assert_eq!(word.read32(0x64), 0x0f08_0800);
+        registers.update_otgsc(|otgsc| otgsc.with_enable(OTGSC_SESSION));
+        assert_eq!(word.read32(0x64), 0x0800_0800);
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! Bulk transfers: long requests, queues, dequeue, halt, disable.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use usb::ch9::EndpointDescriptor;
 use usb::gadget::{Request, RequestError, UdcError};
 use usb::{EndpointAddress, TransferType, Udc, UdcDriver};
@@ -258,10 +261,19 @@ fn a_packet_too_long_halts_the_request() {
     bench.udc.queue(OUT, room(1, 100)).expect("room");
     let _ = bench.host.bulk_out(1, &pattern(512));
     bench.run();
-    let [(1, Err(_))] = bench.gadget.completed()[..] else { panic!("an error") };
+    assert_eq!(bench.gadget.completed(), [(1, Err(RequestError::Halted))]);
     let halted = 0x40;
+    assert_eq!(bench.head(2, 12) & halted, halted);
+    let (memory, token) = (Arc::clone(&bench.machine.memory), bench.head_address(2).offset(12));
+    let primed_with = Arc::new(AtomicU32::new(halted));
+    let seen = Arc::clone(&primed_with);
+    bench.tap.visit_write(0x140 + 0x70, move || {
+        seen.store(memory.load_u32(token).expect("a dQH"), Ordering::Relaxed);
+    });
     bench.udc.queue(OUT, room(2, 512)).expect("room");
-    assert_eq!(bench.head(2, 12) & halted, 0, "the overlay is not halted when it is primed");
+    assert_eq!(primed_with.load(Ordering::Relaxed) & halted, 0, "the overlay is clean when it is primed");
+    bench.bulk_out(1, &pattern(512)).expect("taken");
+    assert_eq!(bench.gadget.completed(), [(2, Ok(512))]);
     bench.shut_down().assert_clean();
 }
 

@@ -63,6 +63,7 @@ fn a_pulled_cable_gives_everything_back() {
     assert!(bench.gadget.events.contains(&Event::Disconnect));
     assert_eq!(bench.gadget.completed(), [(1, Err(RequestError::Shutdown)), (2, Err(RequestError::Shutdown))]);
     assert_eq!(bench.udc.speed(), None);
+    assert_eq!(bench.tap.written(0x140 + 0x08).last(), Some(&0), "USBINTR");
     assert_eq!(bench.machine.ledger.live_mappings(), []);
     let refused = bench.udc.queue(IN, send(3, vec![0])).expect_err("the cable is out");
     assert_eq!(refused.error, UdcError::NotConnected);
@@ -147,8 +148,11 @@ fn suspend_and_resume_are_told_once() {
 #[test]
 fn shutdown_returns_what_is_queued_and_is_final() {
     let mut bench = Bench::configured(Parts::default());
+    let free = bench.machine.source.free_pages();
     bench.udc.queue(OUT, send(1, vec![0; 50_000])).expect("room");
+    assert!(bench.machine.source.free_pages() < free);
     bench.udc.shutdown().expect("everything is given back");
+    assert_eq!(bench.machine.source.free_pages(), free + 2, "the buffer, and a page of each pool");
     assert!(bench.udc.deliver(&mut bench.gadget));
     assert_eq!(bench.gadget.completed(), [(1, Err(RequestError::Shutdown))]);
     assert_eq!(bench.model.attached(), None);

@@ -140,11 +140,15 @@ impl Bench {
         self.udc.deliver(&mut self.gadget);
     }
 
-    /// Word `offset / 4` of the dQH in `slot`.
-    pub(crate) fn head(&self, slot: u64, offset: u64) -> u32 {
+    /// The processor's address of the dQH in `slot`.
+    pub(crate) fn head_address(&self, slot: u64) -> CpuAddr {
         let list = self.udc.engine().list_address();
-        let cpu = self.machine.memory.cpu(list.offset(64 * slot + offset)).expect("a dQH");
-        self.machine.memory.load_u32(cpu).expect("memory")
+        self.machine.memory.cpu(list.offset(64 * slot)).expect("a dQH")
+    }
+
+    /// The word at byte `offset` of the dQH in `slot`.
+    pub(crate) fn head(&self, slot: u64, offset: u64) -> u32 {
+        self.machine.memory.load_u32(self.head_address(slot).offset(offset)).expect("a dQH")
     }
 
     pub(crate) fn bus_reset(&mut self) {
