@@ -40,7 +40,9 @@ pub(crate) fn check(out: &mut dyn Write, arguments: &Check) -> Result<Exit, Erro
 /// A bench that cannot be set up: by the arguments, or by the machine.
 pub(crate) fn setup(error: BenchError) -> Error {
     match error {
-        BenchError::Endpoints(_) | BenchError::TooFewEndpoints { .. } => Error::usage(error.to_string()),
+        BenchError::Endpoints(_) | BenchError::TooFewEndpoints { .. } | BenchError::UnknownScenario { .. } => {
+            Error::usage(error.to_string())
+        }
         BenchError::Memory(pool::MemoryError::BadSpan(_) | pool::MemoryError::Overlap(_)) => {
             Error::usage(format!("--cpu-base: {error}"))
         }

@@ -1,5 +1,6 @@
 //! The bench: puts a pool, a driver, a device and a host together and judges what happens.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use crate::scenario::{Needs, Scenario};
 use crate::session::{DriverSide, Session};
 use crate::sides;
 use crate::trace::{TraceLine, TraceLog};
-use crate::verdict::{Exercised, Failure, LogLine, Run, Scope, Variant, judge};
+use crate::verdict::{Exercised, Failure, LogLine, NOT_EXERCISED, Run, Scope, Variant, judge};
 
 /// Makes a driver from its side of the bench.
 pub type DriverFactory = Arc<dyn Fn(DriverSide) -> Result<Box<dyn UdcDriver>, UdcError> + Send + Sync>;
@@ -53,6 +54,14 @@ pub enum BenchError {
         needed: u8,
         /// What there is.
         endpoints: u8,
+    },
+    /// There is no such scenario.
+    #[error("there is no scenario {name}; there are: {known}")]
+    UnknownScenario {
+        /// As asked for.
+        name: String,
+        /// Those that there are.
+        known: String,
     },
     /// The memory cannot be had.
     #[error(transparent)]
@@ -198,15 +207,13 @@ impl Bench {
     /// Runs the built-in scenario of that name.
     ///
     /// # Errors
-    /// [`BenchError`] if the bench cannot be set up. A failure of the pool or driver is a verdict.
-    ///
-    /// # Panics
-    /// If there is no such scenario: [`crate::scenario::table`] has them all.
-    pub fn run(&self, scenario: &str) -> Result<Run, BenchError> {
-        let found = crate::scenario::by_name(scenario);
-        let found =
-            found.unwrap_or_else(|| panic!("there is no scenario {scenario:?}; scenario::table() has them all"));
-        self.run_scenario(&*found)
+    /// [`BenchError`] if there is none or the bench cannot be set up. A failure of the pool or driver is a verdict.
+    pub fn run(&self, name: &str) -> Result<Run, BenchError> {
+        let scenario = crate::scenario::by_name(name).ok_or_else(|| {
+            let known: Vec<_> = crate::scenario::table().iter().map(|scenario| scenario.name()).collect();
+            BenchError::UnknownScenario { name: name.to_owned(), known: known.join(", ") }
+        })?;
+        self.run_scenario(&*scenario)
     }
 
     /// Runs a scenario.
@@ -334,7 +341,7 @@ impl Bench {
         Run {
             pool: self.policy.name.to_string(),
             scenario: name.to_owned(),
-            variant: Variant { endpoints: self.endpoints, speed: self.speed },
+            variant: self.variant(),
             verdict: judge(failure.as_ref(), &findings, exercised),
             failure,
             findings_total: board.ledger.findings_total(),
@@ -344,28 +351,35 @@ impl Bench {
             board_log: board.take_log(),
             virtual_time: board.clock.now(),
             wall_time,
-            scope: self.scope(),
+            scope: self.scope(&[self.variant()]),
             assumed_by: self.assumed_by.clone(),
         }
     }
 
-    fn scope(&self) -> Scope {
-        let Self { policy, endpoints, speed, page_size, cpu_base, .. } = self;
+    pub(crate) fn variant(&self) -> Variant {
+        Variant { endpoints: self.endpoints, speed: self.speed }
+    }
+
+    /// How far a run of this bench reaches, or of benches that differ from it in these variants only.
+    pub(crate) fn scope(&self, variants: &[Variant]) -> Scope {
+        let Self { policy, page_size, cpu_base, driver_name, schedule, seed, .. } = self;
         let order = match self.page_order {
             PageOrder::Forward => "forward".to_owned(),
             PageOrder::Backward => "backward".to_owned(),
             PageOrder::Scattered(seed) => format!("scattered by seed {seed}"),
         };
-        Scope {
-            pool: format!("{} ({})", policy.name, policy.fingerprint),
-            driver: self.driver_name.clone(),
-            model: format!("{}, {endpoints} endpoints, {speed} port", sides::CONTROLLER),
-            memory: format!(
-                "coherent, {} KiB pages {order}, processor's base {cpu_base}, devices' base {DMA_BASE}",
-                page_size / 1024
-            ),
-            schedules: self.schedule.clone(),
-            seed: self.seed,
-        }
+        let endpoints: BTreeSet<u8> = variants.iter().map(|variant| variant.endpoints).collect();
+        let endpoints: Vec<String> = endpoints.iter().map(u8::to_string).collect();
+        let speeds: BTreeSet<Speed> = variants.iter().map(|variant| variant.speed).collect();
+        let speeds: Vec<String> = speeds.iter().map(Speed::to_string).collect();
+        let covered = format!(
+            "driver {driver_name}; model {}, {} endpoints, {} port; memory coherent, {} KiB pages {order}, processor's \
+             base {cpu_base}, devices' base {DMA_BASE}; schedules {schedule}; seed {seed}; not exercised: {NOT_EXERCISED}",
+            sides::CONTROLLER,
+            endpoints.join(", "),
+            speeds.join(" and "),
+            page_size / 1024,
+        );
+        Scope { pool: format!("{} ({})", policy.name, policy.fingerprint), covered }
     }
 }

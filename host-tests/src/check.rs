@@ -148,7 +148,8 @@ impl Job {
             Self::Runs { scenario, benches } => {
                 let runs = benches.iter().map(|bench| bench.run_scenario(&**scenario));
                 let runs: Vec<Run> = runs.collect::<Result<_, _>>()?;
-                Ok(Row::of(&runs, options.excuse))
+                let variants: Vec<_> = benches.iter().map(Bench::variant).collect();
+                Ok(Row::of(&runs, benches[0].scope(&variants), options.excuse))
             }
         }
     }

@@ -7,7 +7,7 @@ use pool::contract::{Config, Violation};
 
 use crate::record::Status;
 use crate::row::{Detail, Row};
-use crate::verdict::Verdict;
+use crate::verdict::{Scope, Verdict};
 
 /// Name of the row.
 const SCENARIO: &str = "pool-contract";
@@ -17,13 +17,12 @@ pub(crate) fn row(policy: &Policy, seed: u64) -> Row {
     let begin = Instant::now();
     let report = pool::contract::run(policy, &Config { seed, ..Config::default() });
     let tried: u64 = report.checks.iter().map(|check| check.count).sum();
-    let scope = format!(
-        "pool {} ({}); {tried} checks of {} promises; pages of 4, 16 and 64 KiB forward, backward and scattered; \
-         32-bit mask with memory above 4 GiB; seed {seed}; not exercised: any device, interrupt context, threads",
-        policy.name,
-        policy.fingerprint,
+    let covered = format!(
+        "{tried} checks of {} promises before any device; pages of 4, 16 and 64 KiB forward, backward and scattered; \
+         32-bit mask with memory above 4 GiB; seed {seed}; not exercised: interrupt context, threads",
         report.checks.len(),
     );
+    let scope = Scope { pool: format!("{} ({})", policy.name, policy.fingerprint), covered };
     let broken = |(promise, violation): (pool::Promise, &Violation)| Detail {
         variants: Vec::new(),
         status: Status::Broken,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use pool::{Finding, Found};
 
 use crate::record::{Status, record_of, status};
-use crate::verdict::{LogLine, Run, Variant, Verdict};
+use crate::verdict::{LogLine, Run, Scope, Variant, Verdict};
 
 /// One row.
 #[derive(Clone, Debug)]
@@ -26,8 +26,8 @@ pub struct Row {
     pub virtual_time: Duration,
     /// Wall time of all runs.
     pub wall_time: Duration,
-    /// How far the verdict reaches, of the first run.
-    pub scope: String,
+    /// How far the verdict reaches, all runs together.
+    pub scope: Scope,
     /// Every different way in which it broke.
     pub failures: Vec<Detail>,
 }
@@ -53,15 +53,15 @@ pub struct Detail {
     pub log: Vec<LogLine>,
     /// Warnings of the board's driver in the first of the runs.
     pub board_log: Vec<String>,
-    /// How far the verdict reaches.
-    pub scope: String,
+    /// How far the verdict reaches, of the first of the runs.
+    pub scope: Scope,
 }
 
 impl Row {
     /// Puts runs of one scenario on one pool together; `excuse` looks at the recorded defects.
     ///
-    /// `runs` has at least one run.
-    pub(crate) fn of(runs: &[Run], excuse: bool) -> Self {
+    /// `runs` has at least one run; `scope` is that of them all.
+    pub(crate) fn of(runs: &[Run], scope: Scope, excuse: bool) -> Self {
         let mut failures: Vec<(Key, Detail)> = Vec::new();
         let mut worst = Status::Pass;
         for run in runs {
@@ -87,7 +87,7 @@ impl Row {
             error: failures.first().and_then(|detail| detail.error.clone()),
             virtual_time: runs.iter().map(|run| run.virtual_time).sum(),
             wall_time: runs.iter().map(|run| run.wall_time).sum(),
-            scope: first.scope.to_string(),
+            scope,
             failures,
         }
     }
@@ -123,6 +123,6 @@ fn detail(run: &Run, status: Status) -> Detail {
         reason: run.reason(),
         log: run.log.clone(),
         board_log: run.board_log.clone(),
-        scope: run.scope.to_string(),
+        scope: run.scope.clone(),
     }
 }

@@ -173,6 +173,12 @@ impl Session {
         self.board.ledger.live_mappings().len()
     }
 
+    /// Pages that are free.
+    #[must_use]
+    pub fn free_pages(&self) -> usize {
+        self.board.pages.free_pages()
+    }
+
     /// Lets virtual time pass.
     pub async fn sleep(&self, time: Duration) {
         sleep(time).await;

@@ -13,6 +13,8 @@ fn a_bench_that_cannot_be_set_up_says_why() {
     let session = |endpoints| Bench::new().endpoints(endpoints).session("none", async |_| Ok(())).map(drop);
     assert_eq!(session(1), Err(BenchError::Endpoints(1)));
     assert_eq!(session(17), Err(BenchError::Endpoints(17)));
+    let unknown = Bench::new().run("emc").map(drop).map_err(|error| error.to_string());
+    assert!(unknown.is_err_and(|text| text.contains("there is no scenario emc; there are: bootloader-to-ethernet")));
     let base = Bench::new().cpu_base(bus::CpuAddr(12)).session("none", async |_| Ok(())).map(drop);
     assert!(matches!(base, Err(BenchError::Memory(_))));
 }

@@ -30,7 +30,7 @@ fn row_value(row: &Row) -> Value {
         "error": row.error,
         "virtual_seconds": seconds(row.virtual_time),
         "wall_seconds": seconds(row.wall_time),
-        "scope": row.scope,
+        "scope": row.scope.to_string(),
         "failures": row.failures.iter().map(detail_value).collect::<Vec<_>>(),
     })
 }
@@ -49,7 +49,7 @@ fn detail_value(detail: &Detail) -> Value {
         "reason": detail.reason,
         "log": detail.log.iter().map(|line| json!({"at": seconds(line.at), "text": line.text})).collect::<Vec<_>>(),
         "board_log": detail.board_log,
-        "scope": detail.scope,
+        "scope": detail.scope.to_string(),
     })
 }
 

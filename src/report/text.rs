@@ -11,7 +11,7 @@ use super::human;
 pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool) -> io::Result<()> {
     let rows: Vec<&Row> = report.rows.iter().filter(|row| !quiet || row.status == Status::Broken).collect();
     if !rows.is_empty() {
-        writeln!(out, "{}\n", table(&rows))?;
+        writeln!(out, "{}\n", table(&rows).trim_fmt())?;
     }
     for row in rows {
         for detail in &row.failures {
@@ -100,8 +100,37 @@ fn summary(out: &mut dyn Write, report: &Report) -> io::Result<()> {
         count(Status::KnownBad),
         count(Status::Broken),
     )?;
-    if let Some(row) = report.rows.iter().find(|row| row.status == Status::Pass && !row.scope.is_empty()) {
-        writeln!(out, "scope of a pass, first of them: {}", row.scope)?;
+    scopes(out, report)
+}
+
+/// How far the passes reach: each scope once, with the pools and scenarios that it holds for.
+fn scopes(out: &mut dyn Write, report: &Report) -> io::Result<()> {
+    let passes = || report.rows.iter().filter(|row| row.status == Status::Pass);
+    let mut covered: Vec<&str> = Vec::new();
+    for row in passes() {
+        if !covered.contains(&row.scope.covered.as_str()) {
+            covered.push(&row.scope.covered);
+        }
+    }
+    for covered in covered {
+        let rows = || passes().filter(|row| row.scope.covered == covered);
+        let list = |names: &mut dyn Iterator<Item = &str>| {
+            let mut list: Vec<String> = Vec::new();
+            for name in names {
+                if !list.iter().any(|known| known == name) {
+                    list.push(name.to_owned());
+                }
+            }
+            list.join(", ")
+        };
+        writeln!(
+            out,
+            "\nscope of {} in {}:\n  pools {}\n  {}",
+            scenarios::Verdict::NoFailureFound,
+            list(&mut rows().map(|row| row.scenario.as_str())),
+            list(&mut rows().map(|row| row.scope.pool.as_str())),
+            covered.replace("; ", "\n  "),
+        )?;
     }
     Ok(())
 }

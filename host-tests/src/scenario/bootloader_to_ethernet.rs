@@ -60,7 +60,7 @@ async fn run(session: &Session) -> Result<(), Failure> {
     session.disconnected().await?;
 
     session.sleep(LINUX_BOOTS).await;
-    session.boot(EthernetGadget::new(EthernetConfig::default()))?;
+    session.boot(EthernetGadget::new(EthernetConfig { seed: session.seed(), ..EthernetConfig::default() }))?;
     let device = session.enumerated().await?;
     expect_ids(&device, 0x0525, 0xa4a2)?;
     let network = NetDevice::bind(&device).await.map_err(|error| Failure::new(error.to_string()))?;

@@ -57,7 +57,7 @@ impl Scenario for Network {
 
 impl Network {
     async fn traffic(&self, session: &Session) -> Result<(), Failure> {
-        session.boot(EthernetGadget::new(EthernetConfig::default()))?;
+        session.boot(EthernetGadget::new(EthernetConfig { seed: session.seed(), ..EthernetConfig::default() }))?;
         let device = session.enumerated().await?;
         let network = NetDevice::bind(&device).await.map_err(|error| Failure::new(error.to_string()))?;
         expect_equal("the driver that binds", &network.driver(), &self.driver)?;

@@ -33,7 +33,7 @@ impl Scenario for Replug {
 }
 
 async fn run(session: &Session) -> Result<(), Failure> {
-    session.boot(EthernetGadget::new(EthernetConfig::default()))?;
+    session.boot(EthernetGadget::new(EthernetConfig { seed: session.seed(), ..EthernetConfig::default() }))?;
     let mut idle = None;
     for cycle in 1..=CYCLES {
         let device = session.enumerated().await?;
@@ -44,9 +44,10 @@ async fn run(session: &Session) -> Result<(), Failure> {
         session.unplug();
         session.disconnected().await?;
         session.settle().await;
-        let left = (session.blocks_in_use(), session.mappings_in_use());
+        let left = (session.blocks_in_use(), session.mappings_in_use(), session.free_pages());
         // What stays is what the first cycle left: the queue heads, and nothing that grows.
-        expect_equal(&format!("blocks and mappings after unplug {cycle}"), &left, idle.get_or_insert(left))?;
+        let what = format!("blocks, mappings and free pages after unplug {cycle}");
+        expect_equal(&what, &left, idle.get_or_insert(left))?;
         session.plug();
     }
     Ok(())
