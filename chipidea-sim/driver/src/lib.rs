@@ -25,7 +25,8 @@
 //! freed one completion late. A dTD carries 20 KiB, 16 KiB if its buffer is not page aligned.
 //!
 //! # Where it differs from ci_hdrc
-//! - A request that fails comes back with its error; ci_hdrc leaves it on the queue.
+//! - A request that fails comes back with its error, and the next is primed; ci_hdrc leaves it on the queue, and with it
+//!   all that follow.
 //! - After a dequeue the endpoint's other requests are linked and primed again; ci_hdrc leaves them unprimed. Bytes of
 //!   a dTD that was under way are not accounted for, by either.
 //! - A SET_ADDRESS whose status stage did not come is forgotten with the next SETUP or reset.

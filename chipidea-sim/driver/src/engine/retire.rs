@@ -17,7 +17,8 @@ impl Engine {
         self.endpoint(address).is_ok() && self.registers.test_and_clear(ENDPTCOMPLETE, endpoint_bit(address))
     }
 
-    /// The endpoint's oldest request, if the controller is done with it (`_hardware_dequeue`).
+    /// The endpoint's oldest request, if the controller is done with it (`_hardware_dequeue`). After a failed one the
+    /// next is primed.
     ///
     /// # Errors
     /// No such endpoint, or a dTD is not in memory.
@@ -27,6 +28,12 @@ impl Engine {
         let Some(queued) = endpoint.queue.pop_front() else { return Ok(None) };
         // After an error some of its dTDs are left.
         self.free_first(address, queued.descriptors);
+        if status.is_err()
+            && self.registers.load(ENDPTSTAT) & endpoint_bit(address) == 0
+            && let Err(error) = self.resume(address, usize::MAX)
+        {
+            self.warn(format!("{address}: prime: {error}"));
+        }
         Ok(Some(self.give_back(address, queued, status)))
     }
 

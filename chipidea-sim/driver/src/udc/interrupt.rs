@@ -104,10 +104,6 @@ impl ChipideaUdc {
             self.give_back(completion);
             self.deliver_all(gadget);
             if !endpoint.is_ep0() {
-                // A failed transfer ends the run: the controller does not go on by itself either.
-                if status.is_err() {
-                    break;
-                }
                 continue;
             }
             let answered = match status {

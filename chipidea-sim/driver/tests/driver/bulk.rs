@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use usb::ch9::EndpointDescriptor;
 use usb::gadget::{Request, RequestError, UdcError};
+use usb::wire::{DataPid, HostAck, Target};
 use usb::{EndpointAddress, TransferType, Udc, UdcDriver};
 
 use crate::bench::{Bench, HostError, Parts, pattern};
@@ -104,9 +105,9 @@ fn an_append_races_the_end_of_the_list_at_every_access() {
     for after in 0..60 {
         let mut bench = Bench::configured(Parts::default());
         bench.udc.queue(IN, send(1, vec![1; 100])).expect("room");
-        let (port, to) = (bench.host.port.clone(), usb::wire::Target { address: 9, endpoint: 1 });
+        let (port, to) = (bench.host.port.clone(), Target { address: 9, endpoint: 1 });
         bench.tap.visit(after, move || {
-            port.data_in(to, &mut [0; 512], usb::wire::HostAck::Sent);
+            port.data_in(to, &mut [0; 512], HostAck::Sent);
         });
         bench.udc.queue(IN, send(2, vec![2; 100])).expect("room");
         if !bench.tap.cancel() {
@@ -259,6 +260,13 @@ fn what_does_not_exist_is_refused() {
 fn a_packet_too_long_halts_the_request() {
     let mut bench = Bench::configured(Parts::default());
     bench.udc.queue(OUT, room(1, 100)).expect("room");
+    bench.udc.queue(OUT, room(9, 512)).expect("room");
+    let _ = bench.host.bulk_out(1, &pattern(512));
+    bench.run();
+    assert_eq!(bench.gadget.completed(), [(1, Err(RequestError::Halted))]);
+    bench.bulk_out(1, &pattern(512)).expect("the next request takes it");
+    assert_eq!(bench.gadget.completed(), [(9, Ok(512))]);
+    bench.udc.queue(OUT, room(1, 100)).expect("room");
     let _ = bench.host.bulk_out(1, &pattern(512));
     bench.run();
     assert_eq!(bench.gadget.completed(), [(1, Err(RequestError::Halted))]);
@@ -376,4 +384,92 @@ fn an_append_that_fails_leaves_the_list_as_it_was() {
     assert_eq!(bench.bulk_in(1, 512), Err(HostError::Timeout), "there is no more");
     assert_eq!(bench.gadget.completed(), [(1, Ok(512))]);
     bench.shut_down().assert_clean();
+}
+
+#[test]
+fn a_short_packet_before_the_last_dtd_misroutes_what_follows() {
+    // The controller goes on with the next dTD of the same request, and only the last one interrupts.
+    let mut bench = Bench::configured(Parts::default());
+    bench.udc.queue(OUT, room(1, 40 << 10)).expect("room");
+    bench.bulk_out(1, &[1; 100]).expect("taken");
+    assert_eq!(bench.gadget.completed(), []);
+    bench.bulk_out(1, &[2; 100]).expect("taken");
+    let completion = bench.gadget.completions.pop().expect("one");
+    assert_eq!(completion.status, Ok(200));
+    assert_eq!(completion.request.data[..200], [[1; 100], [0; 100]].concat(), "the rest lies 20 KiB further on");
+    bench.shut_down().assert_clean();
+}
+
+#[test]
+fn a_request_without_interrupt_comes_with_the_next() {
+    let mut bench = Bench::configured(Parts::default());
+    bench.udc.queue(IN, Request { no_interrupt: true, ..send(1, vec![1; 100]) }).expect("room");
+    bench.udc.queue(IN, send(2, vec![2; 100])).expect("room");
+    assert_eq!(bench.bulk_in(1, 512), Ok(vec![1; 100]));
+    assert_eq!(bench.gadget.completed(), []);
+    assert_eq!(bench.bulk_in(1, 512), Ok(vec![2; 100]));
+    assert_eq!(bench.gadget.completed(), [(1, Ok(100)), (2, Ok(100))]);
+    bench.shut_down().assert_clean();
+}
+
+#[test]
+fn packets_at_any_access_of_a_dequeue_lose_nothing() {
+    let mut raced = 0;
+    for packets in 1..=3 {
+        for after in 0..40 {
+            let mut bench = Bench::configured(Parts::default());
+            for id in 0..3 {
+                bench.udc.queue(IN, send(id, vec![id as u8; 512])).expect("room");
+            }
+            let (port, from) = (Arc::clone(&bench.host.port), Target { address: 9, endpoint: 1 });
+            let early = Arc::new(parking_lot::Mutex::new((DataPid::Data0, Vec::new())));
+            let taken = Arc::clone(&early);
+            bench.tap.visit(after, move || {
+                let (pid, data) = &mut *taken.lock();
+                data.resize(packets * 512, 0);
+                let burst = port.burst_in(from, pid, 512, data);
+                data.truncate(burst.bytes);
+            });
+            bench.udc.dequeue(IN, 1).expect("queued");
+            raced += u32::from(!bench.tap.cancel());
+            bench.run();
+            let mut data = std::mem::take(&mut early.lock().1);
+            if data.len() / 512 % 2 == 1 {
+                bench.host.toggle(IN);
+            }
+            while let Ok(more) = bench.bulk_in(1, 512) {
+                data.extend(more);
+            }
+            let ids: Vec<u8> = data.chunks(512).map(|packet| packet[0]).collect();
+            assert!(ids == [0, 2] || ids == [0, 1, 2], "{packets} packets before access {after}: {ids:?}");
+            let mut completed = bench.gadget.completed();
+            completed.sort_by_key(|&(id, _)| id);
+            assert_eq!(completed, [(0, Ok(512)), (1, Err(RequestError::Dequeued)), (2, Ok(512))]);
+            bench.shut_down().assert_clean();
+        }
+    }
+    assert!(raced > 20, "{raced} accesses dequeue");
+}
+
+#[test]
+fn every_policy_in_order_carries_data() {
+    for policy in pool::policy::table() {
+        if policy.name == "linked-descending" {
+            continue;
+        }
+        for endpoints in [4, 8, 16] {
+            let mut bench = Bench::configured(Parts { policy: policy.clone(), ..Parts::endpoints(endpoints) });
+            bench.gadget.requeue = true;
+            for id in 0..3 {
+                bench.udc.queue(OUT, room(id, 1024)).expect("room");
+                bench.udc.queue(IN, send(id, vec![id as u8; 1024])).expect("room");
+            }
+            for round in 0..20 {
+                assert_eq!(bench.bulk_in(1, 1024), Ok(vec![round % 3; 1024]), "{}", policy.name);
+                bench.bulk_out(1, &pattern(1024)).expect("taken");
+            }
+            bench.gadget.requeue = false;
+            bench.shut_down().assert_clean();
+        }
+    }
 }

@@ -5,3 +5,4 @@ mod bulk;
 mod control;
 mod failures;
 mod power;
+mod raw;
