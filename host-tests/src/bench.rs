@@ -1,8 +1,6 @@
 //! The bench: puts a pool, a driver, a device and a host together and judges what happens.
 
 use std::collections::BTreeSet;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,18 +15,14 @@ use usb_host::{Host, HostConfig, MemoryLog, PortPath};
 
 use crate::board::Board;
 use crate::clock::Clock;
+use crate::driver::{DriverFactory, DriverSide};
 use crate::irq::Line;
+use crate::run::{Exercised, LogLine, NOT_EXERCISED, Run, Scope, Variant};
 use crate::scenario::{Needs, Scenario};
-use crate::session::{DriverSide, Session};
+use crate::session::Session;
 use crate::sides;
 use crate::trace::{TraceLine, TraceLog};
-use crate::verdict::{Exercised, Failure, LogLine, NOT_EXERCISED, Run, Scope, Variant, judge};
-
-/// Makes a driver from its side of the bench.
-pub type DriverFactory = Arc<dyn Fn(DriverSide) -> Result<Box<dyn UdcDriver>, UdcError> + Send + Sync>;
-
-/// The future of a scenario.
-pub type Outcome<'a> = Pin<Box<dyn Future<Output = Result<(), Failure>> + 'a>>;
+use crate::verdict::{Failure, judge};
 
 /// Length of a board's memory in bytes.
 const MEMORY: u64 = 16 << 20;
@@ -342,7 +336,7 @@ impl Bench {
             pool: self.policy.name.to_string(),
             scenario: name.to_owned(),
             variant: self.variant(),
-            verdict: judge(failure.as_ref(), &findings, exercised),
+            verdict: judge(failure.as_ref(), &findings, exercised.allocations),
             failure,
             findings_total: board.ledger.findings_total(),
             findings,

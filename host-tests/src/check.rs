@@ -13,8 +13,8 @@ use crate::bench::{Bench, BenchError, CPU_BASE};
 use crate::contract;
 use crate::record::Status;
 use crate::row::Row;
+use crate::run::Run;
 use crate::scenario::{self, Scenario};
-use crate::verdict::Run;
 
 /// Endpoint numbers that a check tries unless it is told otherwise.
 pub const ENDPOINTS: [u8; 3] = [4, 8, 16];

@@ -7,7 +7,8 @@ use pool::contract::{Config, Violation};
 
 use crate::record::Status;
 use crate::row::{Detail, Row};
-use crate::verdict::{Scope, Verdict};
+use crate::run::Scope;
+use crate::verdict::Verdict;
 
 /// Name of the row.
 const SCENARIO: &str = "pool-contract";

@@ -28,6 +28,7 @@ mod board;
 mod check;
 mod clock;
 mod contract;
+mod driver;
 mod fastboot;
 mod irq;
 mod net;
@@ -36,6 +37,7 @@ mod preempt;
 mod reason;
 mod record;
 mod row;
+mod run;
 pub mod scenario;
 mod session;
 mod shared;
@@ -44,17 +46,19 @@ mod symbols;
 mod trace;
 mod verdict;
 
-pub use bench::{Bench, BenchError, CPU_BASE, DriverFactory, Outcome};
+pub use bench::{Bench, BenchError, CPU_BASE};
 pub use check::{CheckOptions, ENDPOINTS, Report, check};
+pub use driver::{DriverFactory, DriverSide};
 pub use net::HostStack;
 pub use record::{Record, Status, record_of, status};
 pub use row::{Detail, Row};
-pub use scenario::{Needs, Scenario};
-pub use session::{DriverSide, Session, expect_equal};
+pub use run::{Exercised, LogLine, NOT_EXERCISED, Run, Scope, Variant};
+pub use scenario::{Needs, Outcome, Scenario};
+pub use session::{Session, expect_equal};
 pub use shared::Shared;
 pub use sides::DEVICES;
 pub use trace::{TraceLine, TraceLog};
-pub use verdict::{Exercised, Failure, LogLine, NOT_EXERCISED, Run, Scope, Variant, Verdict};
+pub use verdict::{Failure, Verdict};
 
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]

@@ -93,46 +93,12 @@ impl HostStack {
         }
     }
 
-    /// Opens a TCP connection to the board, sends `data`, closes that half if asked to, and reads `expected` bytes.
+    /// Opens a TCP connection to the board, sends `data` and reads `expected` bytes.
     ///
     /// # Errors
     /// [`Failure`] if the connection fails or ends early.
     pub async fn exchange(&mut self, port: u16, data: &[u8], expected: usize) -> Result<Vec<u8>, Failure> {
-        let handle = self.connect(port).await?;
-        let mut sent = 0;
-        let mut received = Vec::with_capacity(expected);
-        let all = self.until("TCP", |sockets| {
-            let socket = sockets.get_mut::<tcp::Socket<'_>>(handle);
-            while sent < data.len() && socket.can_send() {
-                match socket.send_slice(&data[sent..]) {
-                    Ok(bytes) => sent += bytes,
-                    Err(error) => return Some(Err(failed("TCP send", error))),
-                }
-            }
-            if sent == data.len() && socket.may_send() && received.len() >= expected {
-                socket.close();
-            }
-            while socket.can_recv() && received.len() < expected {
-                let taken = socket.recv(|bytes| {
-                    let wanted = bytes.len().min(expected - received.len());
-                    received.extend_from_slice(&bytes[..wanted]);
-                    (wanted, wanted)
-                });
-                if let Err(error) = taken {
-                    return Some(Err(failed("TCP receive", error)));
-                }
-            }
-            if received.len() == expected && sent == data.len() {
-                return Some(Ok(()));
-            }
-            let ended = !socket.is_active() || (!socket.may_recv() && !socket.can_recv());
-            ended.then(|| Err(Failure::new("TCP: the board ended the connection early")))
-        });
-        let outcome = all.await.and_then(|outcome| outcome);
-        self.close(handle).await;
-        let progress = format!(" ({sent} of {} bytes sent, {} of {expected} received)", data.len(), received.len());
-        outcome.map_err(|failure| Failure::new(failure.error + &progress))?;
-        Ok(received)
+        self.stream(port, data, Some(expected)).await
     }
 
     /// Sends all of `data`, ends that half of the connection, and reads until the board ends its own.
@@ -140,9 +106,14 @@ impl HostStack {
     /// # Errors
     /// [`Failure`] if the connection fails.
     pub async fn send_all(&mut self, port: u16, data: &[u8]) -> Result<Vec<u8>, Failure> {
+        self.stream(port, data, None).await
+    }
+
+    /// A connection: `data` out, `expected` bytes in, or whatever comes until the board ends its half.
+    async fn stream(&mut self, port: u16, data: &[u8], expected: Option<usize>) -> Result<Vec<u8>, Failure> {
         let handle = self.connect(port).await?;
         let (mut sent, mut closed) = (0, false);
-        let mut received = Vec::new();
+        let mut received = Vec::with_capacity(expected.unwrap_or(0));
         let all = self.until("TCP", |sockets| {
             let socket = sockets.get_mut::<tcp::Socket<'_>>(handle);
             while sent < data.len() && socket.can_send() {
@@ -151,31 +122,34 @@ impl HostStack {
                     Err(error) => return Some(Err(failed("TCP send", error))),
                 }
             }
-            if sent == data.len() && !closed {
+            if sent == data.len() && expected.is_none() && !closed {
                 socket.close();
                 closed = true;
             }
-            while socket.can_recv() {
+            while socket.can_recv() && expected.is_none_or(|expected| received.len() < expected) {
+                let room = expected.map_or(usize::MAX, |expected| expected - received.len());
                 let taken = socket.recv(|bytes| {
-                    received.extend_from_slice(bytes);
-                    (bytes.len(), ())
+                    let wanted = bytes.len().min(room);
+                    received.extend_from_slice(&bytes[..wanted]);
+                    (wanted, ())
                 });
                 if let Err(error) = taken {
                     return Some(Err(failed("TCP receive", error)));
                 }
             }
-            match (socket.may_recv(), closed) {
-                (false, true) => Some(Ok(())),
-                (false, false) if socket.state() == tcp::State::Closed => {
-                    Some(Err(Failure::new("TCP: the board ended the connection early")))
-                }
-                _ => None,
+            let board_ended = !socket.may_recv() && !socket.can_recv();
+            match expected {
+                Some(expected) if received.len() == expected && sent == data.len() => Some(Ok(())),
+                None if board_ended && closed => Some(Ok(())),
+                _ => board_ended.then(|| Err(Failure::new("TCP: the board ended the connection early"))),
             }
         });
         let outcome = all.await.and_then(|outcome| outcome);
-        self.close(handle).await;
-        let progress = format!(" ({sent} of {} bytes sent)", data.len());
-        outcome.map_err(|failure| Failure::new(failure.error + &progress))?;
+        self.close(handle);
+        outcome.map_err(|failure| {
+            let (all, received) = (data.len(), received.len());
+            Failure::new(format!("{} ({sent} of {all} bytes sent, {received} received)", failure.error))
+        })?;
         Ok(received)
     }
 
@@ -207,7 +181,7 @@ impl HostStack {
         }
     }
 
-    async fn close(&mut self, handle: SocketHandle) {
+    fn close(&mut self, handle: SocketHandle) {
         let socket = self.sockets.get_mut::<tcp::Socket<'_>>(handle);
         if socket.state() == tcp::State::TimeWait {
             self.sockets.remove(handle);

@@ -2,11 +2,20 @@
 
 use pool::{BlockState, Finding, Found, LayoutFinding};
 
-use crate::verdict::{Run, Verdict};
+use crate::run::Run;
+use crate::verdict::Verdict;
 
 const MOST_LINES: usize = 4;
 
-pub(crate) fn lines(run: &Run) -> Vec<String> {
+impl Run {
+    /// Why, in at most four lines; empty if nothing was wrong.
+    #[must_use]
+    pub fn reason(&self) -> Vec<String> {
+        lines(self)
+    }
+}
+
+fn lines(run: &Run) -> Vec<String> {
     let mut lines = match run.verdict {
         Verdict::NoFailureFound => Vec::new(),
         Verdict::Inconclusive if run.failure.is_none() => {

@@ -1,6 +1,6 @@
 //! Recorded defects: failures that are known, so that a plain check speaks of news only.
 
-use crate::verdict::Run;
+use crate::run::Run;
 
 /// A defect on record. Another failure of the same run, or a pass, is news.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,8 @@ use std::time::Duration;
 use pool::{Finding, Found};
 
 use crate::record::{Status, record_of, status};
-use crate::verdict::{LogLine, Run, Scope, Variant, Verdict};
+use crate::run::{LogLine, Run, Scope, Variant};
+use crate::verdict::Verdict;
 
 /// One row.
 #[derive(Clone, Debug)]

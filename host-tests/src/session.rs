@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bus::{Mmio, Preempt};
+use bus::Preempt;
 use parking_lot::Mutex;
 use pool::{DmaApi, Policy};
 use tokio::time::sleep;
@@ -12,19 +12,11 @@ use usb::gadget::{Gadget, UdcDriver, UdcError};
 use usb::wire::UsbPort;
 use usb_host::{Device, Host, HostEvent, MemoryLog};
 
-use crate::bench::DriverFactory;
 use crate::board::Board;
+use crate::driver::{DriverFactory, DriverSide};
 use crate::preempt::PreemptedMmio;
 use crate::sides;
 use crate::verdict::Failure;
-
-/// What a driver is made from: registers and memory.
-pub struct DriverSide {
-    /// The controller's registers.
-    pub mmio: Arc<dyn Mmio>,
-    /// Memory, pools, mappings.
-    pub dma: DmaApi,
-}
 
 /// A running bench, as a scenario sees it.
 pub struct Session {

@@ -8,7 +8,7 @@ use chipidea_sim::Chipidea;
 use devices::{DmaMemory, DmaPort};
 use usb::gadget::{UdcDriver, UdcError};
 
-use crate::session::DriverSide;
+use crate::driver::DriverSide;
 
 /// The driver under test, for scopes.
 pub(crate) const LINUX: &str = "chipidea-driver (Rust port of Linux's ci_hdrc)";

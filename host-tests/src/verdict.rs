@@ -1,10 +1,8 @@
 //! Verdicts: what was seen, and how far it reaches.
 
 use std::fmt;
-use std::time::Duration;
 
 use pool::{Blame, Finding};
-use usb::Speed;
 
 /// What a run says about a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,137 +48,13 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What a run covered. Everything else is not spoken of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Scope {
-    /// The pool and what identifies its code.
-    pub pool: String,
-    /// Everything else that says how far it reaches: driver, model, endpoints, memory, schedules, seed, and what was not
-    /// exercised.
-    pub covered: String,
-}
-
-/// What no run of this bench exercises.
-pub const NOT_EXERCISED: &str = "interrupt context, IOMMU, non-coherent DMA, silicon";
-
-impl fmt::Display for Scope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "pool {}; {}", self.pool, self.covered)
-    }
-}
-
-/// One way to run a scenario.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Variant {
-    /// Endpoint numbers of the controller, endpoint 0 included: 1 to 16.
-    pub endpoints: u8,
-    /// The fastest speed of the host's port.
-    pub speed: Speed,
-}
-
-impl fmt::Display for Variant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} endpoints, {}", self.endpoints, self.speed)
-    }
-}
-
-/// A line of the host's log, with virtual time.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogLine {
-    /// Time since the host's clock began, as its log shows it.
-    pub at: Duration,
-    /// The line.
-    pub text: String,
-}
-
-impl fmt::Display for LogLine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "[{:6}.{:06}] {}", self.at.as_secs(), self.at.subsec_micros(), self.text)
-    }
-}
-
-/// One run of one scenario on one pool, judged.
-#[derive(Clone, Debug)]
-pub struct Run {
-    /// Name of the pool.
-    pub pool: String,
-    /// Name of the scenario.
-    pub scenario: String,
-    /// How it was run.
-    pub variant: Variant,
-    /// The verdict.
-    pub verdict: Verdict,
-    /// What the host or the scenario saw, if it failed.
-    pub failure: Option<Failure>,
-    /// What the ledger noticed; of a flood only its beginning.
-    pub findings: Vec<Finding>,
-    /// How many findings there were.
-    pub findings_total: u64,
-    /// What was exercised, in counts.
-    pub exercised: Exercised,
-    /// The host's kernel log.
-    pub log: Vec<LogLine>,
-    /// Warnings of the board's driver.
-    pub board_log: Vec<String>,
-    /// Virtual time.
-    pub virtual_time: Duration,
-    /// Wall time.
-    pub wall_time: Duration,
-    /// How far the verdict reaches.
-    pub scope: Scope,
-    /// Whose assumption it is when the layout does not hold, such as ci_hdrc's `init_eps`.
-    pub assumed_by: String,
-}
-
-/// Counts of what a run did to the pool under test.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Exercised {
-    /// Blocks handed out.
-    pub allocations: u64,
-    /// Accesses of the device that the ledger judged.
-    pub accesses: u64,
-    /// Interrupts.
-    pub interrupts: u64,
-}
-
-impl Run {
-    /// Whether anything was wrong, recorded defect or not.
-    #[must_use]
-    pub fn is_broken(&self) -> bool {
-        self.verdict != Verdict::NoFailureFound
-    }
-
-    /// The error number at the end of the failure, as Linux prints it, if there is one.
-    #[must_use]
-    pub fn errno(&self) -> Option<i32> {
-        self.failure.as_ref()?.error.rsplit_once("error ")?.1.parse().ok()
-    }
-
-    /// The finding that explains the run: the pool's own first, then a broken layout, then the first.
-    #[must_use]
-    pub fn first_finding(&self) -> Option<&Finding> {
-        let rank = |finding: &&Finding| match finding {
-            finding if finding.blame() == Blame::Pool => 0,
-            Finding::LayoutContract(_) => 1,
-            _ => 2,
-        };
-        self.findings.iter().min_by_key(rank)
-    }
-
-    /// Why, in at most four lines; empty if nothing was wrong.
-    #[must_use]
-    pub fn reason(&self) -> Vec<String> {
-        crate::reason::lines(self)
-    }
-}
-
 /// Judges what was seen.
-pub(crate) fn judge(failure: Option<&Failure>, findings: &[Finding], exercised: Exercised) -> Verdict {
+pub(crate) fn judge(failure: Option<&Failure>, findings: &[Finding], allocations: u64) -> Verdict {
     if findings.iter().any(|finding| finding.blame() == Blame::Pool) {
         Verdict::PoolContractViolated
     } else if !findings.is_empty() {
         Verdict::ClientAssumptionViolated
-    } else if failure.is_some() || exercised.allocations == 0 {
+    } else if failure.is_some() || allocations == 0 {
         Verdict::Inconclusive
     } else {
         Verdict::NoFailureFound

@@ -5,10 +5,9 @@ use std::time::Duration;
 use gadgets::fastboot::Event;
 use gadgets::{EthernetConfig, EthernetGadget, FastbootConfig, FastbootGadget};
 
-use super::{Needs, Scenario};
+use super::{Needs, Outcome, Scenario};
 use usb_host::net::NetDevice;
 
-use crate::bench::Outcome;
 use crate::fastboot::Fastboot;
 use crate::session::{Session, expect_equal};
 use crate::shared::Shared;

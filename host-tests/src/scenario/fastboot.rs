@@ -3,8 +3,7 @@
 use gadgets::fastboot::Event;
 use gadgets::{FastbootConfig, FastbootGadget};
 
-use super::Scenario;
-use crate::bench::Outcome;
+use super::{Outcome, Scenario};
 use crate::fastboot::Fastboot as Client;
 use crate::payload::payload;
 use crate::session::{Session, expect_equal};

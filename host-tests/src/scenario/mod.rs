@@ -6,10 +6,16 @@ mod network;
 mod replug;
 mod stall;
 
+use std::future::Future;
+use std::pin::Pin;
+
 use usb::Speed;
 
-use crate::bench::Outcome;
 use crate::session::Session;
+use crate::verdict::Failure;
+
+/// The future of a scenario.
+pub type Outcome<'a> = Pin<Box<dyn Future<Output = Result<(), Failure>> + 'a>>;
 
 /// What a scenario needs of the bench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,8 +5,7 @@ use gadgets::ethernet::{ECM as ECM_CONFIGURATION, RNDIS as RNDIS_CONFIGURATION};
 use gadgets::{EthernetConfig, EthernetGadget};
 use usb_host::net::{Driver, NetDevice};
 
-use super::{Needs, Scenario};
-use crate::bench::Outcome;
+use super::{Needs, Outcome, Scenario};
 use crate::net::{HostStack, PING};
 use crate::payload::payload;
 use crate::session::{Session, expect_equal};

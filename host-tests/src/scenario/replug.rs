@@ -2,10 +2,9 @@
 
 use gadgets::{EthernetConfig, EthernetGadget};
 
-use super::{Needs, Scenario};
+use super::{Needs, Outcome, Scenario};
 use usb_host::net::NetDevice;
 
-use crate::bench::Outcome;
 use crate::net::{HostStack, PING};
 use crate::session::{Session, expect_equal};
 use crate::verdict::Failure;

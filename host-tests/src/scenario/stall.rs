@@ -8,8 +8,7 @@ use usb::ch9::{Feature, Recipient, Request, SetupPacket};
 use usb::urb::UrbError;
 use usb_host::{CONTROL_TIMEOUT, Device};
 
-use super::Scenario;
-use crate::bench::Outcome;
+use super::{Outcome, Scenario};
 use crate::session::{Session, expect_equal};
 use crate::verdict::Failure;
 
