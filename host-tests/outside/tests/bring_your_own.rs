@@ -66,7 +66,9 @@ fn my_driver_takes_its_queue_heads_as_one_array_and_is_fine_on_it() {
                 dqh_source: chipidea_driver::DqhSource::Static,
                 ..chipidea_driver::Config::default()
             };
-            Ok(Box::new(chipidea_driver::CiHdrc::new(side.mmio, side.dma, config)?))
+            let mut driver = chipidea_driver::ChipideaUdc::probe(side.mmio, side.dma, config)?;
+            driver.start()?;
+            Ok(Box::new(driver))
         })
         .run("bootloader-to-ethernet")
         .unwrap();
