@@ -5,4 +5,5 @@ mod bulk;
 mod control;
 mod failures;
 mod power;
+mod races;
 mod raw;
