@@ -1,5 +1,6 @@
 //! A driver's view of memory, after Linux's DMA API (Documentation/core-api/dma-api.rst).
 
+use std::fmt;
 use std::sync::Arc;
 
 use bus::{AccessKind, CpuAddr, DmaAddr, Owner, Point, Preempt};
@@ -185,5 +186,11 @@ impl DmaApi {
         if let Some(preempt) = &self.preempt {
             preempt.at(point);
         }
+    }
+}
+
+impl fmt::Debug for DmaApi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DmaApi").field("memory", &self.memory).field("policy", &self.policy).finish_non_exhaustive()
     }
 }

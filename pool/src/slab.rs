@@ -1,6 +1,7 @@
 //! A slab source: buffers of any size (Linux: `kmalloc`).
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use bus::CpuAddr;
@@ -100,5 +101,11 @@ impl Drop for Slab {
             Live::Class(_) => None,
         });
         pages.into_iter().chain(large).for_each(|pages| self.source.free(pages));
+    }
+}
+
+impl fmt::Debug for Slab {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slab").field("live", &self.live()).finish_non_exhaustive()
     }
 }

@@ -1,5 +1,6 @@
 //! A pool as a driver holds it: any pool, with the ledger around it.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{AllocError, CreateError, DestroyError, FreeError};
@@ -141,5 +142,15 @@ impl DmaPool {
             done += part.len() as u64;
         }
         None
+    }
+}
+
+impl fmt::Debug for DmaPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DmaPool")
+            .field("name", &self.name)
+            .field("geometry", &self.geometry)
+            .field("pages", &self.pool.pages())
+            .finish_non_exhaustive()
     }
 }

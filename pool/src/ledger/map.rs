@@ -91,6 +91,12 @@ impl Map {
         Self { spans: spans.iter().map(frames).collect(), pool_pages: Slots::new(), mappings: Slots::new() }
     }
 
+    /// Room that is held for pool pages and mappings.
+    #[cfg(test)]
+    pub(super) fn slots(&self) -> usize {
+        self.pool_pages.things.len() + self.mappings.things.len()
+    }
+
     fn frame(&self, addr: u64) -> Option<&Frame> {
         self.spans.iter().find_map(|(base, frames)| frames.get((addr.checked_sub(*base)? / FRAME) as usize))
     }
@@ -165,6 +171,8 @@ impl Map {
     }
 
     pub(super) fn add_mapping(&mut self, start: u64, len: u64, direction: Direction) {
+        // Up to the end of addresses at most, so that the sum of the two is one.
+        let len = len.min(u64::MAX - start);
         let number = self.mappings.insert(Mapping { start, len, direction, claims: Vec::new() });
         self.frames_mut(start, len).for_each(|frame| frame.mappings.push(number));
     }

@@ -10,6 +10,7 @@ mod place;
 mod pool_page;
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 
 use bus::{Access, DmaAddr, LayoutContract, Owner, Watch};
@@ -380,6 +381,16 @@ impl Watch for Ledger {
     }
 }
 
+impl fmt::Debug for Ledger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.state.lock();
+        f.debug_struct("Ledger")
+            .field("counts", &state.counts)
+            .field("findings", &state.findings)
+            .finish_non_exhaustive()
+    }
+}
+
 impl State {
     fn report(&mut self, finding: Finding) {
         if self.findings.len() < MOST_FINDINGS {
@@ -403,5 +414,60 @@ impl PoolRecord {
         } else {
             Finding::PoolContract { pool, promise, seen }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bus::CpuAddr;
+
+    use super::*;
+    use crate::memory::Span;
+    use crate::page::{PageAllocator, PageOrder, PageSource};
+    use crate::pool::Flags;
+    use crate::watched::DmaPool;
+
+    /// Pools, pages and mappings that come and go leave nothing behind.
+    #[test]
+    fn a_long_run_does_not_grow() {
+        let span = Span { cpu: CpuAddr(0xffff_0000_0000_0000), dma: DmaAddr(0x8000_0000), len: 1 << 20 };
+        let memory = Memory::new(&[span]).expect("1 MiB");
+        let source: Arc<dyn PageSource> =
+            PageAllocator::new(Arc::clone(&memory), 4096, u64::MAX, PageOrder::Scattered(1));
+        let ledger = Ledger::new(Arc::clone(&memory));
+        let buffer = source.alloc(8192, Flags::KERNEL).expect("two pages");
+        for round in 0..300 {
+            let policy = &crate::policy::table()[round % 6];
+            let geometry = Geometry { size: 100 + round as u64, align: 4, boundary: 0 };
+            let pool = |name| DmaPool::create(name, policy, geometry, &memory, &source, &ledger).expect("a pool");
+            let wrong = Geometry { size: 0, ..geometry };
+            assert!(DmaPool::create("wrong", policy, wrong, &memory, &source, &ledger).is_err());
+            for pool in [pool("one"), pool("two"), pool("two")] {
+                let blocks: Vec<_> = (0..60).map(|_| pool.alloc(Flags::KERNEL).expect("a block")).collect();
+                blocks.into_iter().for_each(|block| pool.free(block).expect("taken back"));
+                assert_eq!(pool.destroy(), Ok(()));
+            }
+            ledger.mapped(buffer.dma.offset(round as u64 * 13), 512, Direction::ToDevice);
+            assert!(ledger.claim(buffer.dma.offset(round as u64 * 13), 64, OWNER));
+            assert!(ledger.unmapped(buffer.dma.offset(round as u64 * 13)));
+        }
+        let state = ledger.state.lock();
+        assert_eq!(state.pools.len(), 4, "one, two, two and wrong");
+        assert_eq!((state.findings.len(), state.uncounted), (0, 0));
+        assert!(state.map.slots() < 16, "{}", state.map.slots());
+    }
+
+    static KIND: bus::Kind = bus::Kind { name: "buffer", label: |index, f| write!(f, "buffer {index}") };
+    const OWNER: Owner = Owner::new(&KIND, 0);
+
+    /// A pool that hands out one address after the other in the same place has one record for each.
+    #[test]
+    fn records_are_no_more_than_addresses() {
+        let mut page = PoolPage::new(0, 0x1000, 4096, 64);
+        for i in 0..20_000_u64 {
+            let offset = i * 7919 % 512;
+            page.hand_out(Block { cpu: CpuAddr(offset), dma: DmaAddr(0x1000 + offset) }, 64);
+        }
+        assert_eq!(page.blocks().len(), 512);
     }
 }

@@ -142,6 +142,19 @@ fn claims_in_coherent_memory() {
 }
 
 #[test]
+fn a_claim_goes_with_the_newest_mapping() {
+    let machine = Machine::new();
+    let ledger = &machine.ledger;
+    ledger.mapped(DmaAddr(DMA), 512, Direction::ToDevice);
+    ledger.mapped(DmaAddr(DMA), 512, Direction::FromDevice);
+    assert!(ledger.claim(DmaAddr(DMA), 512, queue_head(1)));
+    assert!(ledger.unmapped(DmaAddr(DMA)));
+    assert_eq!(ledger.owner_at(DmaAddr(DMA)), None);
+    machine.access(AccessKind::Read, DmaAddr(DMA), 512);
+    assert_eq!(machine.found(), [""; 0], "the older is still there");
+}
+
+#[test]
 fn a_mapped_block_stays_a_block() {
     let machine = Machine::new();
     let pool = machine.pool(&pool::Policy::current(), geometry(64, 64, 0));

@@ -385,6 +385,38 @@ fn index_stack_tells_wrong_frees_apart() {
 }
 
 #[test]
+fn index_stack_knows_every_frame_of_a_large_block() {
+    let machine = Machine::new();
+    let pool = raw(&machine, &named("index-stack"), geometry(10_000, 16, 0));
+    let blocks = take(&*pool, 3);
+    let inside = Block { cpu: blocks[1].cpu.offset(9_984), dma: blocks[1].dma.offset(9_984) };
+    assert_eq!(pool.free(inside), Err(FreeError::Interior { block: inside, start: blocks[1].dma }));
+    let behind = Block { cpu: blocks[1].cpu.offset(10_000), dma: blocks[1].dma.offset(10_000) };
+    assert_eq!(pool.free(behind), Err(FreeError::Foreign(behind)));
+}
+
+/// A policy that writes into what it is given faults where no memory is; one that looks the block up does not get there.
+#[test]
+fn a_free_of_no_memory() {
+    for policy in policy::table() {
+        let machine = Machine::new();
+        let pool = raw(&machine, &policy, QUEUE_HEADS);
+        let block = take(&*pool, 1)[0];
+        let nowhere = Block { cpu: CpuAddr(DMA), dma: block.dma };
+        let fault =
+            FreeError::Fault(CpuFault { cpu: CpuAddr(DMA), len: if policy.name == "page-list" { 4 } else { 8 } });
+        let expected = match policy.name.as_ref() {
+            "page-list" | "linked" | "linked-descending" => fault,
+            "index-stack" => FreeError::Mismatched { block: nowhere, expected: block.cpu },
+            _ => FreeError::Foreign(nowhere),
+        };
+        assert_eq!(pool.free(nowhere), Err(expected), "{}", policy.name);
+        assert_eq!(pool.free(block), Ok(()), "{}", policy.name);
+        assert_eq!(pool.destroy(), Ok(()), "{}: nothing was counted", policy.name);
+    }
+}
+
+#[test]
 fn destroy_while_busy_leaks_pages_as_the_kernel_does() {
     for policy in policy::table() {
         let machine = Machine::new();

@@ -276,7 +276,7 @@ fn pools_of_a_driver() {
         (geometry(64, 64, 96), "boundary 96 is not a power of two"),
         (geometry(40, 64, 32), "boundary 32 is smaller than a block, 64 bytes after rounding"),
     ] {
-        let error: CreateError = api.create_pool("wrong", wrong).err().expect("a wrong geometry");
+        let error: CreateError = api.create_pool("wrong", wrong).expect_err("a wrong geometry");
         assert_eq!(error.to_string(), words);
     }
 }
