@@ -82,6 +82,7 @@ pub struct Bench {
     pub(crate) driver_name: String,
     pub(crate) assumed_by: String,
     endpoints: u8,
+    lpm: bool,
     speed: Speed,
     page_size: u64,
     page_order: PageOrder,
@@ -109,6 +110,7 @@ impl Bench {
             driver_name: sides::LINUX.to_owned(),
             assumed_by: sides::LINUX_ASSUMES.to_owned(),
             endpoints: 16,
+            lpm: false,
             speed: Speed::High,
             page_size: 4096,
             page_order: PageOrder::Forward,
@@ -145,6 +147,13 @@ impl Bench {
     #[must_use]
     pub fn endpoints(mut self, endpoints: u8) -> Self {
         self.endpoints = endpoints;
+        self
+    }
+
+    /// Gives the controller the register map of parts with link power management.
+    #[must_use]
+    pub fn lpm(mut self, lpm: bool) -> Self {
+        self.lpm = lpm;
         self
     }
 
@@ -288,7 +297,7 @@ impl Bench {
         let sink = self.traced.then(|| TraceLog::new(Arc::clone(clock), Arc::clone(&ledger)));
         let trace = sink.as_ref().map_or_else(Trace::off, |sink| Trace::to(Arc::clone(sink) as _));
         let chipidea =
-            sides::controller(self.endpoints, guest, Arc::clone(&ledger) as _, trace, Arc::clone(&line) as _);
+            sides::controller(self.endpoints, self.lpm, guest, Arc::clone(&ledger) as _, trace, Arc::clone(&line) as _);
         let log = Arc::new(MemoryLog::default());
         let config = HostConfig {
             port: self.port.clone(),
@@ -351,7 +360,7 @@ impl Bench {
     }
 
     pub(crate) fn variant(&self) -> Variant {
-        Variant { endpoints: self.endpoints, speed: self.speed }
+        Variant { endpoints: self.endpoints, speed: self.speed, page_size: self.page_size }
     }
 
     /// How far a run of this bench reaches, or of benches that differ from it in these variants only.
@@ -369,7 +378,7 @@ impl Bench {
         let covered = format!(
             "driver {driver_name}; model {}, {} endpoints, {} port; memory coherent, {} KiB pages {order}, processor's \
              base {cpu_base}, devices' base {DMA_BASE}; schedules {schedule}; seed {seed}; not exercised: {NOT_EXERCISED}",
-            sides::CONTROLLER,
+            sides::controller_name(self.lpm),
             endpoints.join(", "),
             speeds.join(" and "),
             page_size / 1024,

@@ -11,25 +11,32 @@ pub struct Record {
     pub scenario: &'static str,
     /// Endpoint numbers of the controller.
     pub endpoints: u8,
+    /// Page sizes in bytes.
+    pub page_sizes: &'static [u64],
     /// The failure, word for word.
     pub error: &'static str,
     /// Name of the finding that explains it.
     pub finding: &'static str,
 }
 
-const fn descending(scenario: &'static str, endpoints: u8) -> Record {
-    Record {
-        pool: "linked-descending",
-        scenario,
-        endpoints,
-        error: "device descriptor read/64, error -110",
-        finding: "LayoutContract",
-    }
+const SILENCE: &str = "device descriptor read/64, error -110";
+const STALL: &str = "device descriptor read/64, error -32";
+
+const fn descending(scenario: &'static str, endpoints: u8, page_sizes: &'static [u64], error: &'static str) -> Record {
+    Record { pool: "linked-descending", scenario, endpoints, page_sizes, error, finding: "LayoutContract" }
 }
 
+/// With 16 endpoints a zeroed dQH takes the SETUP. With fewer a free block does, and bit 15 of the link in it decides
+/// (at the bench's usual addresses): it is clear in pages of up to 32 KiB, and set in the upper half of a larger one.
 macro_rules! descending_everywhere {
     ($($scenario:literal),*) => {
-        [$(descending($scenario, 4), descending($scenario, 8), descending($scenario, 16)),*]
+        [$(
+            descending($scenario, 4, &[4 << 10, 16 << 10], SILENCE),
+            descending($scenario, 8, &[4 << 10, 16 << 10], SILENCE),
+            descending($scenario, 4, &[64 << 10], STALL),
+            descending($scenario, 8, &[64 << 10], STALL),
+            descending($scenario, 16, &[4 << 10, 16 << 10, 64 << 10], SILENCE),
+        )*]
     };
 }
 
@@ -38,11 +45,14 @@ macro_rules! descending_everywhere {
 const RECORDS: &[Record] =
     &descending_everywhere!["bootloader-to-ethernet", "ecm", "rndis", "fastboot", "replug", "stall"];
 
-/// The defect on record for this run's pool, scenario and endpoints.
+/// The defect on record for this run's pool, scenario, endpoints and page size.
 #[must_use]
 pub fn record_of(run: &Run) -> Option<&'static Record> {
     RECORDS.iter().find(|record| {
-        record.pool == run.pool && record.scenario == run.scenario && record.endpoints == run.variant.endpoints
+        record.pool == run.pool
+            && record.scenario == run.scenario
+            && record.endpoints == run.variant.endpoints
+            && record.page_sizes.contains(&run.variant.page_size)
     })
 }
 

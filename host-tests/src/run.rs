@@ -34,11 +34,17 @@ pub struct Variant {
     pub endpoints: u8,
     /// The fastest speed of the host's port.
     pub speed: Speed,
+    /// Page size in bytes.
+    pub page_size: u64,
 }
 
 impl fmt::Display for Variant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} endpoints, {}", self.endpoints, self.speed)
+        write!(f, "{} endpoints, {}", self.endpoints, self.speed)?;
+        if self.page_size != 4096 {
+            write!(f, ", {} KiB pages", self.page_size / 1024)?;
+        }
+        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bus::{Belief, IrqLine, Owner, Trace, Watch};
 use chipidea_driver::{ChipideaUdc, DqhSource};
-use chipidea_sim::Chipidea;
+use chipidea_sim::{Chipidea, Layout};
 use devices::{DmaMemory, DmaPort};
 use usb::gadget::{UdcDriver, UdcError};
 
@@ -15,17 +15,21 @@ pub(crate) const LINUX: &str = "chipidea-driver (Rust port of Linux's ci_hdrc)";
 /// Who makes the assumption when the layout does not hold.
 pub(crate) const LINUX_ASSUMES: &str = "ci_hdrc init_eps";
 /// The model, for scopes.
-pub(crate) const CONTROLLER: &str = "chipidea-sim (non-LPM map)";
+pub(crate) const fn controller_name(lpm: bool) -> &'static str {
+    if lpm { "chipidea-sim (LPM map)" } else { "chipidea-sim (non-LPM map)" }
+}
 
 /// The controller of a board, cable out.
 pub(crate) fn controller(
     endpoints: u8,
+    lpm: bool,
     memory: Arc<dyn DmaMemory>,
     watch: Arc<dyn Watch>,
     trace: Trace,
     line: Arc<dyn IrqLine>,
 ) -> Arc<Chipidea> {
-    let config = chipidea_sim::Config { endpoints, ..chipidea_sim::Config::default() };
+    let layout = if lpm { Layout::Lpm } else { Layout::NonLpm };
+    let config = chipidea_sim::Config { endpoints, layout, ..chipidea_sim::Config::default() };
     Chipidea::new(config, DmaPort::new("chipidea", memory).watched(watch).traced(trace), line)
 }
 

@@ -140,7 +140,7 @@ fn a_check_covers_every_pool_and_scenario() {
         assert!(done <= all);
         seen.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     };
-    let options = CheckOptions { endpoints: vec![16], ..CheckOptions::default() };
+    let options = CheckOptions { endpoints: vec![8], page_size: 64 << 10, ..CheckOptions::default() };
     let report = scenarios::check(&options, &progress).expect("the bench can be set up");
     assert_eq!(report.rows.len(), 6 * 7);
     assert_eq!(seen.into_inner(), report.rows.len());

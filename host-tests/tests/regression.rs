@@ -84,6 +84,17 @@ fn every_other_pool_passes_and_says_how_far_that_reaches() {
 }
 
 #[test]
+fn the_other_register_map_makes_no_difference() {
+    for (pool, verdict) in
+        [("linked", Verdict::NoFailureFound), ("linked-descending", Verdict::ClientAssumptionViolated)]
+    {
+        let run = Bench::new().pool(policy(pool)).lpm(true).run(SCENARIO).expect("the bench can be set up");
+        assert_eq!(run.verdict, verdict, "{:?}", run.reason());
+        assert!(run.scope.to_string().contains("(LPM map)"));
+    }
+}
+
+#[test]
 fn the_record_excuses_this_failure_and_no_other() {
     let recorded = descending(8, CPU_BASE);
     assert_eq!(status(&recorded, true), Status::KnownBad);

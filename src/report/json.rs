@@ -40,6 +40,7 @@ fn detail_value(detail: &Detail) -> Value {
         "variants": detail.variants.iter().map(|variant| json!({
             "endpoints": variant.endpoints,
             "speed": variant.speed.to_string(),
+            "page_size": variant.page_size,
         })).collect::<Vec<_>>(),
         "status": status(detail.status),
         "verdict": detail.verdict.to_string(),
