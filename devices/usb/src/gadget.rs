@@ -39,7 +39,8 @@ pub struct Completion {
 /// Why a request failed, with Linux's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 pub enum RequestError {
-    /// Endpoint disabled or device disconnected.
+    /// Endpoint disabled, device disconnected, or a newer SETUP has ended the request. Requests of endpoint 0 come back
+    /// at the next SETUP or at shutdown, as with ci_hdrc.
     #[error("shut down (-108)")]
     Shutdown,
     /// Dequeued.
@@ -112,7 +113,8 @@ pub struct Stall;
 /// # Endpoint 0
 /// As in Linux a gadget answers a SETUP by queueing **one** request on endpoint 0 ([`EndpointAddress::number`] 0,
 /// direction ignored): the data stage if `wLength` is not 0, else an empty request, the status stage. The driver adds
-/// the status stage of a data stage itself. A gadget that queues nothing delays the status until it does.
+/// the status stage of a data stage that moved bytes; after an empty one ci_hdrc adds none, and the host waits. A gadget
+/// that queues nothing delays the status until it does.
 pub trait Udc {
     /// Name of the driver, such as `ci_hdrc_msm`.
     fn name(&self) -> &str;

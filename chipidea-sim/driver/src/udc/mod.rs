@@ -115,11 +115,6 @@ impl ChipideaUdc {
         &self.engine
     }
 
-    /// What the driver would have put into the kernel log since the last call.
-    pub fn take_log(&mut self) -> Vec<String> {
-        self.engine.take_log()
-    }
-
     /// Whether VBUS is there, as far as the driver was told.
     #[must_use]
     pub const fn vbus_active(&self) -> bool {
@@ -306,6 +301,10 @@ impl Udc for ChipideaUdc {
 impl UdcDriver for ChipideaUdc {
     fn irq(&mut self, gadget: &mut dyn Gadget) {
         self.handle_interrupts(gadget);
+    }
+
+    fn take_log(&mut self) -> Vec<String> {
+        self.engine.take_log()
     }
 
     fn deliver(&mut self, gadget: &mut dyn Gadget) -> bool {

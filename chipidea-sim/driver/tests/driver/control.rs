@@ -3,7 +3,7 @@
 use crate::bench::{Bench, Event, HostError, Parts, pattern};
 use chipidea_sim::Layout;
 use usb::gadget::{RequestError, UdcError};
-use usb::{EndpointAddress, SetupPacket, Speed, Udc, UsbPort};
+use usb::{EndpointAddress, SetupPacket, Speed, Udc, UdcDriver, UsbPort};
 
 const GET_DEVICE_64: [u8; 8] = [0x80, 6, 0, 1, 0, 0, 64, 0];
 
