@@ -9,6 +9,7 @@ use devices::DmaMemory;
 use parking_lot::Mutex;
 use pool::{DmaApi, Ledger, Memory, PageAllocator, PageOrder, Policy, Span};
 use thiserror::Error;
+use tokio::time::timeout;
 use usb::Speed;
 use usb::gadget::{UdcDriver, UdcError};
 use usb_host::{Host, HostConfig, MemoryLog, PortPath};
@@ -32,6 +33,9 @@ const DMA_BASE: DmaAddr = DmaAddr(0x8000_0000);
 pub const CPU_BASE: CpuAddr = CpuAddr(0xffff_0000_4000_0000);
 /// The recorded session's clock, so that its first line falls on its recorded time.
 const ORIGIN: Duration = Duration::from_millis(128_750_080);
+
+/// Virtual time after which a run is ended: what waits for something that never comes must not hang.
+const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// Why a bench cannot be set up.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -274,9 +278,11 @@ impl Bench {
             clock.start();
             let outcome = tokio::select! {
                 biased;
-                () = session.board.run() => Ok(()),
-                () = session.host.run() => Ok(()),
-                outcome = act(&session) => outcome,
+                () = session.board.run() => Err(Failure::new("virtual time stands still: work makes work for ever")),
+                () = session.host.run() => Err(Failure::new("the host stopped")),
+                outcome = timeout(PATIENCE, act(&session)) => outcome.unwrap_or_else(|_| {
+                    Err(Failure::new(format!("no end after {} s of virtual time", PATIENCE.as_secs())))
+                }),
             };
             let halted = session.halt();
             let outcome = outcome.and(halted);

@@ -17,6 +17,11 @@ use crate::irq::Line;
 /// (Linux: "irq: nobody cared").
 const INTERRUPT_STORM: u32 = 10_000;
 
+/// Rounds of completions in a row, each of which makes a further one, after which the processor gives up.
+const COMPLETION_STORM: u32 = 10_000;
+/// Turns of the processor at one instant of virtual time after which the bench says that time stands still.
+const STANDSTILL: u64 = 10_000_000;
+
 /// What a board runs: one driver, one gadget on it.
 struct Software {
     driver: Box<dyn UdcDriver>,
@@ -64,6 +69,11 @@ impl Board {
         }
     }
 
+    /// Whether a driver runs.
+    pub(crate) fn is_running(&self) -> bool {
+        self.software.lock().is_some()
+    }
+
     /// Starts a driver with its gadget; what ran before must have been stopped.
     pub(crate) fn start(&self, driver: Box<dyn UdcDriver>, gadget: Box<dyn Gadget>) {
         *self.software.lock() = Some(Software { driver, gadget });
@@ -94,9 +104,17 @@ impl Board {
         std::mem::take(&mut *self.log.lock())
     }
 
-    /// The processor: handles interrupts and the gadget's own work, for ever.
+    /// The processor: handles interrupts and the gadget's own work. Ends when virtual time stands still: something makes
+    /// work for ever without waiting for anything.
     pub(crate) async fn run(&self) {
+        let (mut turns, mut instant) = (0, self.clock.now());
         loop {
+            let now = self.clock.now();
+            turns = if now == instant { turns + 1 } else { 0 };
+            instant = now;
+            if turns == STANDSTILL {
+                return;
+            }
             match self.service() {
                 None => self.line.wait().await,
                 Some(at) => {
@@ -128,7 +146,15 @@ impl Board {
             }
         }
         let deadline = gadget.step(&mut **driver, now);
-        while driver.deliver(&mut **gadget) {}
+        let mut rounds = 0;
+        while driver.deliver(&mut **gadget) {
+            rounds += 1;
+            if rounds == COMPLETION_STORM {
+                self.log.lock().push(format!("{rounds} rounds of completions in a row; the gadget is stopped"));
+                *software = None;
+                return None;
+            }
+        }
         match (deadline, self.device.deadline()) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),

@@ -60,7 +60,7 @@ impl Session {
     /// Boots the board: the driver under test, on the pool under test, with `gadget`.
     ///
     /// # Errors
-    /// [`Failure`] in the driver's words.
+    /// [`Failure`] in the driver's words, or if the board runs already.
     pub fn boot(&self, gadget: impl Gadget + 'static) -> Result<(), Failure> {
         self.untested.lock().get_or_insert_with(|| self.board.ledger.counts().allocations);
         let mut mmio = Arc::clone(&self.board.registers);
@@ -87,6 +87,9 @@ impl Session {
     }
 
     fn start(&self, driver: Box<dyn UdcDriver>, gadget: impl Gadget + 'static) -> Result<(), Failure> {
+        if self.board.is_running() {
+            return Err(Failure::new("the board runs already: halt it before it is booted again"));
+        }
         self.board.start(driver, Box::new(gadget));
         let pulled = self.board.with(|driver, _| driver.pullup(true));
         pulled.unwrap_or(Ok(())).map_err(|error| failed("pull-up", &error))

@@ -5,6 +5,9 @@ use std::sync::Arc;
 use gadgets::{EthernetConfig, EthernetGadget};
 use pool::{AllocError, Block, CreateError, DestroyError, Flags, FreeError, Policy, Pool};
 use scenarios::{Bench, BenchError, CheckOptions, Failure, Status, Verdict};
+use usb::ch9::{EndpointDescriptor, TransferType};
+use usb::gadget::{Completion, Gadget, Request, Stall, Udc};
+use usb::{EndpointAddress, SetupPacket};
 
 #[test]
 fn a_bench_that_cannot_be_set_up_says_why() {
@@ -35,6 +38,61 @@ fn a_failure_without_a_finding_is_inconclusive() {
     });
     let run = run.expect("the bench can be set up");
     assert_eq!((run.verdict, run.failure), (Verdict::Inconclusive, Some(Failure::new("no luck"))));
+}
+
+#[test]
+fn a_scenario_that_waits_for_ever_is_ended() {
+    let run = Bench::new().session("patient", async |session| {
+        session.boot(EthernetGadget::new(EthernetConfig::default()))?;
+        std::future::pending().await
+    });
+    let run = run.expect("the bench can be set up");
+    assert_eq!(run.verdict, Verdict::Inconclusive);
+    assert_eq!(run.failure, Some(Failure::new("no end after 3600 s of virtual time")));
+}
+
+#[test]
+fn a_board_is_booted_once() {
+    let run = Bench::new().session("twice", async |session| {
+        session.boot(EthernetGadget::new(EthernetConfig::default()))?;
+        session.boot(EthernetGadget::new(EthernetConfig::default()))
+    });
+    let failure = run.expect("the bench can be set up").failure.expect("the second boot fails");
+    assert!(failure.error.starts_with("the board runs already"), "{failure}");
+}
+
+/// A gadget that takes back in every completion what it queues there.
+struct Restless;
+
+impl Gadget for Restless {
+    fn setup(&mut self, _: &mut dyn Udc, _: SetupPacket) -> Result<(), Stall> {
+        Err(Stall)
+    }
+
+    fn complete(&mut self, udc: &mut dyn Udc, _: Completion) {
+        self.reset(udc);
+    }
+
+    fn reset(&mut self, udc: &mut dyn Udc) {
+        let bulk = EndpointAddress::out(1);
+        // A refusal would end it, and fail the test.
+        let _ = udc.enable(&EndpointDescriptor::new(bulk, TransferType::Bulk, 512, 0));
+        let _ = udc.queue(bulk, Request { data: vec![0; 512], ..Request::default() });
+        let _ = udc.dequeue(bulk, 0);
+    }
+
+    fn disconnect(&mut self, _: &mut dyn Udc) {}
+}
+
+#[test]
+fn a_gadget_that_never_rests_is_stopped() {
+    let run = Bench::new().session("restless", async |session| {
+        session.boot(Restless)?;
+        session.enumerated().await.map(drop)
+    });
+    let run = run.expect("the bench can be set up");
+    assert_ne!(run.verdict, Verdict::NoFailureFound);
+    assert!(run.board_log.iter().any(|line| line.contains("the gadget is stopped")), "{:?}", run.board_log);
 }
 
 /// A pool that works, and fails in one way.

@@ -308,11 +308,13 @@ impl UdcDriver for ChipideaUdc {
     }
 
     fn deliver(&mut self, gadget: &mut dyn Gadget) -> bool {
-        let any = !self.done.is_empty();
-        while let Some(completion) = self.done.pop_front() {
+        // What the gadget takes back in its completions waits for the next call: no gadget keeps us here for ever.
+        let waiting = self.done.len();
+        for _ in 0..waiting {
+            let Some(completion) = self.done.pop_front() else { break };
             gadget.complete(self, completion);
         }
-        any
+        waiting > 0
     }
 
     fn shutdown(&mut self) -> Result<(), UdcError> {
