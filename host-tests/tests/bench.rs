@@ -65,22 +65,20 @@ fn a_board_is_booted_once() {
 struct Restless;
 
 impl Gadget for Restless {
-    fn setup(&mut self, _: &mut dyn Udc, _: SetupPacket) -> Result<(), Stall> {
-        Err(Stall)
-    }
-
-    fn complete(&mut self, udc: &mut dyn Udc, _: Completion) {
-        self.reset(udc);
-    }
-
-    fn reset(&mut self, udc: &mut dyn Udc) {
+    fn setup(&mut self, udc: &mut dyn Udc, _: SetupPacket) -> Result<(), Stall> {
         let bulk = EndpointAddress::out(1);
         // A refusal would end it, and fail the test.
         let _ = udc.enable(&EndpointDescriptor::new(bulk, TransferType::Bulk, 512, 0));
         let _ = udc.queue(bulk, Request { data: vec![0; 512], ..Request::default() });
         let _ = udc.dequeue(bulk, 0);
+        Err(Stall)
     }
 
+    fn complete(&mut self, udc: &mut dyn Udc, _: Completion) {
+        let _ = self.setup(udc, SetupPacket::new(0, 0, 0, 0, 0));
+    }
+
+    fn reset(&mut self, _: &mut dyn Udc) {}
     fn disconnect(&mut self, _: &mut dyn Udc) {}
 }
 
