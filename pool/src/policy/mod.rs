@@ -77,9 +77,9 @@ pub fn table() -> Vec<Policy> {
         page_list::policy().of_source(include_str!("page_list.rs")),
         linked::descending().of_source(include_str!("linked.rs")),
         Policy::current(),
-        external_list::policy().of_source(include_str!("external_list.rs")),
-        external_bitmap::policy().of_source(include_str!("external_bitmap.rs")),
-        index_stack::policy().of_source(include_str!("index_stack.rs")),
+        external_list::policy().of_source(concat!(include_str!("external_list.rs"), include_str!("slots.rs"))),
+        external_bitmap::policy().of_source(concat!(include_str!("external_bitmap.rs"), include_str!("slots.rs"))),
+        index_stack::policy().of_source(concat!(include_str!("index_stack.rs"), include_str!("slots.rs"))),
     ]
 }
 
