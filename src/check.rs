@@ -2,8 +2,7 @@
 
 use std::io::Write;
 
-use bus::CpuAddr;
-use scenarios::{BenchError, CPU_BASE, CheckOptions};
+use scenarios::{BenchError, CPU_BASE, CheckOptions, CpuAddr};
 
 use crate::cli::{Check, Machine};
 use crate::error::Error;
@@ -23,7 +22,7 @@ pub(crate) fn check(out: &mut dyn Write, arguments: &Check) -> Result<Exit, Erro
     };
     if let Some(name) = &arguments.pool {
         // Naming a pool tests it and excuses nothing.
-        options.pools = vec![find("pool", name, pool::policy::table(), |policy| &policy.name)?];
+        options.pools = vec![find("pool", name, scenarios::policy::table(), |policy| &policy.name)?];
         options.excuse = false;
     }
     if let Some(name) = &arguments.scenario {
@@ -43,7 +42,7 @@ pub(crate) fn setup(error: BenchError) -> Error {
         BenchError::Endpoints(_) | BenchError::TooFewEndpoints { .. } | BenchError::UnknownScenario { .. } => {
             Error::usage(error.to_string())
         }
-        BenchError::Memory(pool::MemoryError::BadSpan(_) | pool::MemoryError::Overlap(_)) => {
+        BenchError::Memory(scenarios::MemoryError::BadSpan(_) | scenarios::MemoryError::Overlap(_)) => {
             Error::usage(format!("--cpu-base: {error}"))
         }
         BenchError::Memory(_) | BenchError::Runtime(_) => Error::internal(error.to_string()),

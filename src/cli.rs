@@ -112,7 +112,7 @@ pub(crate) enum PortSpeed {
     High,
 }
 
-impl From<PortSpeed> for usb::Speed {
+impl From<PortSpeed> for scenarios::Speed {
     fn from(speed: PortSpeed) -> Self {
         match speed {
             PortSpeed::Full => Self::Full,

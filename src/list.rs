@@ -9,7 +9,7 @@ pub(crate) fn list(out: &mut dyn Write) -> Result<(), Error> {
         writeln!(out, "{title}")?;
         entries.iter().try_for_each(|(name, about)| writeln!(out, "  {name:<24}{about}"))
     };
-    let pools = pool::policy::table();
+    let pools = scenarios::policy::table();
     let pools: Vec<_> = pools.iter().map(|policy| (policy.name.to_string(), policy.about.to_string())).collect();
     section(out, "pools", &pools)?;
     let scenarios = scenarios::scenario::table();

@@ -2,9 +2,7 @@
 
 use std::io::{self, Write};
 
-use bus::CpuAddr;
-use scenarios::{Bench, CPU_BASE, TraceLine, Verdict};
-use usb_host::PortPath;
+use scenarios::{Bench, CPU_BASE, CpuAddr, PortPath, TraceLine, Verdict};
 
 use crate::check::setup;
 use crate::cli::{Machine, Run};
@@ -13,7 +11,7 @@ use crate::exit::Exit;
 use crate::names::find;
 
 pub(crate) fn run(out: &mut dyn Write, arguments: &Run) -> Result<Exit, Error> {
-    let policy = find("pool", &arguments.pool, pool::policy::table(), |policy| &policy.name)?;
+    let policy = find("pool", &arguments.pool, scenarios::policy::table(), |policy| &policy.name)?;
     let scenario = find("scenario", &arguments.scenario, scenarios::scenario::table(), |scenario| scenario.name())?;
     let port: PortPath = arguments.port.parse().map_err(|error| Error::usage(format!("--port: {error}")))?;
     let Machine { page_size, cpu_base, seed } = arguments.machine;

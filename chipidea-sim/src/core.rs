@@ -260,8 +260,12 @@ impl Core {
             Reg::UsbCmd if command != 0 => self.controller_reset(map),
             Reg::DeviceAddr if masks.command & lanes != 0 => self.set_address(DeviceAddr::from_bits(command)),
             Reg::EndptListAddr => {
-                let written = kinds::address(old & !lanes | value & lanes);
-                dma.layout(&layout::ENDPTLISTADDR, written, 2 * u32::from(self.endpoints));
+                let written = old & !lanes | value & lanes;
+                // Newer kernels park all ones there while they sleep (ci_hdrc's udc_suspend): no list is meant.
+                if written != u32::MAX {
+                    let list = kinds::address(written);
+                    dma.layout(&layout::ENDPTLISTADDR, list, 2 * u32::from(self.endpoints));
+                }
             }
             Reg::UlpiViewport => {
                 // A partial write keeps the other bytes as they read, RUN and WAKEUP among them: they read 0.

@@ -42,6 +42,8 @@
 //!   ENDPTCOMPLETE are set. A DMA failure in an IN packet breaks it off: silence.
 //! - A max packet of 0 sends empty packets and never finishes an IN dTD; OUT, any byte is too long.
 //! - A bus reset clears ENDPTSTAT, and spares the toggles and ENDPTCTRL. Resume takes SLI back.
+//! - A bus reset takes no time: URI and PCI rise together at its begin. SLI does not come before the first reset, nor
+//!   when VBUS goes.
 //! - Isochronous: Mult (MultO for IN) packets to a dTD, TR_ERR when an IN dTD has bytes left then. The wire has no answer
 //!   without a handshake, so an OUT that was taken says ACK.
 //!

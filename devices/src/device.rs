@@ -7,6 +7,8 @@ use bus::Mmio;
 /// A device with one window of registers.
 pub trait Device: Mmio {
     /// Tells the device the time since its machine started; it never goes back. Timers that ran out take effect.
+    ///
+    /// A register that counts time shows that of the last call: a service in real time calls it before each access.
     fn step(&self, now: Duration);
 
     /// When the device wants [`Device::step`] next if nothing else happens.

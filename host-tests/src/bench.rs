@@ -24,6 +24,7 @@ use crate::session::Session;
 use crate::sides;
 use crate::trace::{TraceLine, TraceLog};
 use crate::verdict::{Failure, judge};
+use crate::witness::Witness;
 
 /// Length of a board's memory in bytes.
 const MEMORY: u64 = 16 << 20;
@@ -233,7 +234,8 @@ impl Bench {
             let (scenario, needed) = (scenario.name().to_owned(), needs.endpoints);
             return Err(BenchError::TooFewEndpoints { scenario, needed, endpoints: self.endpoints });
         }
-        self.execute(scenario.name(), needs, async |session| scenario.run(session).await).map(|(run, _)| run)
+        let expected = scenario.expects(&self.policy.metadata);
+        self.execute(scenario.name(), needs, expected, async |session| scenario.run(session).await).map(|(run, _)| run)
     }
 
     /// The same with the trace of every register access, descriptor access and packet.
@@ -242,7 +244,8 @@ impl Bench {
     /// [`BenchError`] if the bench cannot be set up.
     pub fn trace_scenario(&self, scenario: &dyn Scenario) -> Result<(Run, Vec<TraceLine>), BenchError> {
         let traced = Self { traced: true, ..self.clone() };
-        traced.execute(scenario.name(), scenario.needs(), async |session| scenario.run(session).await)
+        let expected = scenario.expects(&self.policy.metadata);
+        traced.execute(scenario.name(), scenario.needs(), expected, async |session| scenario.run(session).await)
     }
 
     /// Runs a scenario of one's own, called `name`.
@@ -254,13 +257,14 @@ impl Bench {
         name: &str,
         act: impl AsyncFnOnce(&Session) -> Result<(), Failure>,
     ) -> Result<Run, BenchError> {
-        self.execute(name, Needs::default(), act).map(|(run, _)| run)
+        self.execute(name, Needs::default(), &[], act).map(|(run, _)| run)
     }
 
     fn execute(
         &self,
         name: &str,
         needs: Needs,
+        expected: &[&str],
         act: impl AsyncFnOnce(&Session) -> Result<(), Failure>,
     ) -> Result<(Run, Vec<TraceLine>), BenchError> {
         if !(2..=16).contains(&self.endpoints) {
@@ -289,7 +293,8 @@ impl Bench {
             clock.stop();
             outcome
         });
-        let run = self.judge(name, &session, outcome.err(), begin.elapsed());
+        let failure = outcome.err().or_else(|| session.board.take_failure());
+        let run = self.judge(name, &session, expected, failure, begin.elapsed());
         Ok((run, trace.map(|trace| trace.take()).unwrap_or_default()))
     }
 
@@ -298,12 +303,19 @@ impl Bench {
         let ledger = Ledger::new(Arc::clone(&memory));
         let pages = PageAllocator::new(Arc::clone(&memory), self.page_size, u64::from(u32::MAX), self.page_order);
         let dma = DmaApi::new(Arc::clone(&memory), Arc::clone(&pages) as _, self.policy.clone(), Arc::clone(&ledger));
+        let witness = Witness::new(Arc::clone(&ledger));
         let line = Arc::new(Line::default());
         let guest: Arc<dyn DmaMemory> = Arc::new(memory.guest().clone());
         let sink = self.traced.then(|| TraceLog::new(Arc::clone(clock), Arc::clone(&ledger)));
         let trace = sink.as_ref().map_or_else(Trace::off, |sink| Trace::to(Arc::clone(sink) as _));
-        let chipidea =
-            sides::controller(self.endpoints, self.lpm, guest, Arc::clone(&ledger) as _, trace, Arc::clone(&line) as _);
+        let chipidea = sides::controller(
+            self.endpoints,
+            self.lpm,
+            guest,
+            Arc::clone(&witness) as _,
+            trace,
+            Arc::clone(&line) as _,
+        );
         let log = Arc::new(MemoryLog::default());
         let config = HostConfig {
             port: self.port.clone(),
@@ -329,6 +341,7 @@ impl Bench {
             port: chipidea,
             host,
             log,
+            witness,
             driver: Arc::clone(&self.driver),
             preempt: self.preempt.clone(),
             port_name: self.port.to_string(),
@@ -338,7 +351,14 @@ impl Bench {
         Ok((session, sink))
     }
 
-    fn judge(&self, name: &str, session: &Session, failure: Option<Failure>, wall_time: Duration) -> Run {
+    fn judge(
+        &self,
+        name: &str,
+        session: &Session,
+        expected: &[&str],
+        failure: Option<Failure>,
+        wall_time: Duration,
+    ) -> Run {
         let board = &session.board;
         let findings = board.ledger.findings();
         let counts = board.ledger.counts();
@@ -351,10 +371,11 @@ impl Bench {
             pool: self.policy.name.to_string(),
             scenario: name.to_owned(),
             variant: self.variant(),
-            verdict: judge(failure.as_ref(), &findings, exercised.allocations),
+            verdict: judge(failure.as_ref(), &findings, expected, exercised.is_enough()),
             failure,
             findings_total: board.ledger.findings_total(),
             findings,
+            mistakes: session.witness.mistakes(),
             exercised,
             log: session.log.lines().into_iter().map(|line| LogLine { at: line.time, text: line.text }).collect(),
             board_log: board.take_log(),

@@ -12,6 +12,7 @@ use usb::gadget::{Gadget, UdcDriver, UdcError};
 
 use crate::clock::Clock;
 use crate::irq::Line;
+use crate::verdict::Failure;
 
 /// Calls of the interrupt handler in a row, with the line still asserted, after which the processor gives up on it
 /// (Linux: "irq: nobody cared").
@@ -41,6 +42,7 @@ pub(crate) struct Board {
     pub(crate) dma: DmaApi,
     software: Mutex<Option<Software>>,
     log: Mutex<Vec<String>>,
+    failure: Mutex<Option<Failure>>,
 }
 
 impl Board {
@@ -66,6 +68,7 @@ impl Board {
             dma,
             software: Mutex::new(None),
             log: Mutex::default(),
+            failure: Mutex::default(),
         }
     }
 
@@ -97,6 +100,11 @@ impl Board {
         drop(software);
         self.line.poke();
         Some(result)
+    }
+
+    /// Why the board stopped by itself, if it did.
+    pub(crate) fn take_failure(&self) -> Option<Failure> {
+        self.failure.lock().take()
     }
 
     /// Warnings so far, taken out.
@@ -140,8 +148,8 @@ impl Board {
             driver.irq(&mut **gadget);
             turns += 1;
             if turns == INTERRUPT_STORM {
-                self.log.lock().push(format!("irq: nobody cared ({turns} interrupts in a row); the driver is stopped"));
                 *software = None;
+                self.give_up(format!("irq: nobody cared ({turns} interrupts in a row); the driver is stopped"));
                 return None;
             }
         }
@@ -150,8 +158,8 @@ impl Board {
         while driver.deliver(&mut **gadget) {
             rounds += 1;
             if rounds == COMPLETION_STORM {
-                self.log.lock().push(format!("{rounds} rounds of completions in a row; the gadget is stopped"));
                 *software = None;
+                self.give_up(format!("{rounds} rounds of completions in a row; the gadget is stopped"));
                 return None;
             }
         }
@@ -159,5 +167,10 @@ impl Board {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
+    }
+
+    fn give_up(&self, why: String) {
+        self.failure.lock().get_or_insert_with(|| Failure::new(why.clone()));
+        self.log.lock().push(why);
     }
 }

@@ -45,6 +45,13 @@ mod sides;
 mod symbols;
 mod trace;
 mod verdict;
+mod witness;
+
+// Words of the crates below that the bench's own callers need.
+pub use bus::CpuAddr;
+pub use pool::{MemoryError, PageOrder, Policy, policy};
+pub use usb::Speed;
+pub use usb_host::PortPath;
 
 pub use bench::{Bench, BenchError, CPU_BASE};
 pub use check::{CheckOptions, ENDPOINTS, Report, check};
@@ -59,6 +66,7 @@ pub use shared::Shared;
 pub use sides::DEVICES;
 pub use trace::{TraceLine, TraceLog};
 pub use verdict::{Failure, Verdict};
+pub use witness::Mistake;
 
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]

@@ -2,8 +2,9 @@
 
 use pool::{BlockState, Finding, Found, LayoutFinding};
 
-use crate::run::Run;
+use crate::run::{Exercised, Run};
 use crate::verdict::Verdict;
+use crate::witness::Mistake;
 
 const MOST_LINES: usize = 4;
 
@@ -18,8 +19,12 @@ impl Run {
 fn lines(run: &Run) -> Vec<String> {
     let mut lines = match run.verdict {
         Verdict::NoFailureFound => Vec::new(),
-        Verdict::Inconclusive if run.failure.is_none() => {
-            vec!["nothing failed, but the pool under test was not used: nothing was tested".to_owned()]
+        Verdict::Inconclusive if !run.exercised.is_enough() => {
+            let Exercised { allocations, accesses, .. } = run.exercised;
+            vec![format!(
+                "too little was exercised to say anything: {allocations} blocks of the pool under test, {accesses} \
+                 accesses of the device to blocks of pools"
+            )]
         }
         Verdict::Inconclusive => vec!["the scenario failed, and no finding explains it".to_owned()],
         Verdict::ClientAssumptionViolated | Verdict::PoolContractViolated => match run.first_finding() {
@@ -55,7 +60,7 @@ fn layout(run: &Run, finding: &LayoutFinding) -> Vec<String> {
     };
     let handed = order.as_ref().map_or_else(
         || "its memory".to_owned(),
-        |(pool, order)| format!("pool {pool} kept its promises and handed out {order}"),
+        |(pool, order)| format!("pool {pool} broke no promise and handed out {order}"),
     );
     vec![
         format!("{} = {written}{masked}", contract.register),
@@ -68,9 +73,7 @@ fn layout(run: &Run, finding: &LayoutFinding) -> Vec<String> {
 fn consequence(run: &Run, layout: &LayoutFinding) -> String {
     let error = run.failure.as_ref().map_or_else(|| "no failure seen by the host".to_owned(), ToString::to_string);
     match layout.found {
-        Found::Claimed(_) | Found::Unclaimed if layout.was_zero == Some(true) => {
-            format!("the SETUP went into a zeroed dQH of another endpoint (no IOS, no interrupt): {error}")
-        }
+        Found::Claimed(_) => mistaken(run, layout).map_or_else(|| error.clone(), |what| format!("{what}: {error}")),
         Found::FreeBlock(..) => {
             // The write that did the most damage, the first of equals.
             let writes = run.findings.iter().filter_map(|finding| match finding {
@@ -102,5 +105,21 @@ fn consequence(run: &Run, layout: &LayoutFinding) -> String {
             }
         }
         _ => error,
+    }
+}
+
+/// What the device did to the object that it took for another one.
+fn mistaken(run: &Run, layout: &LayoutFinding) -> Option<String> {
+    let inside = |mistake: &&Mistake| mistake.access.addr.0.wrapping_sub(layout.expected_at.0) < layout.contract.size;
+    let mistakes = || run.mistakes.iter().filter(inside);
+    let is_setup = |mistake: &&Mistake| mistake.access.belief.field == "setup";
+    match (mistakes().find(is_setup), layout.was_zero) {
+        (Some(Mistake { owner, .. }), Some(true)) => Some(format!(
+            "the SETUP went into a zeroed dQH of another endpoint, the driver's {owner} (no IOS, no interrupt)"
+        )),
+        (Some(Mistake { owner, .. }), _) => Some(format!("the SETUP went into the driver's {owner}")),
+        (None, _) => mistakes().next().map(|Mistake { access, owner }| {
+            format!("the device took the driver's {owner} for its {}", access.belief.object())
+        }),
     }
 }

@@ -21,7 +21,7 @@ pub struct Row {
     pub status: Status,
     /// The worst verdict of its runs.
     pub verdict: Verdict,
-    /// The failure of its first broken run, or what was not kept.
+    /// The failure of its first run of the worst status, or what was not kept.
     pub error: Option<String>,
     /// Virtual time of all runs.
     pub virtual_time: Duration,
@@ -85,7 +85,7 @@ impl Row {
             runs: runs.len(),
             status: worst,
             verdict: runs.iter().map(|run| run.verdict).max().unwrap_or(Verdict::Inconclusive),
-            error: failures.first().and_then(|detail| detail.error.clone()),
+            error: failures.iter().find(|detail| detail.status == worst).and_then(|detail| detail.error.clone()),
             virtual_time: runs.iter().map(|run| run.virtual_time).sum(),
             wall_time: runs.iter().map(|run| run.wall_time).sum(),
             scope,

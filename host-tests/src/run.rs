@@ -7,6 +7,7 @@ use pool::{Blame, Finding};
 use usb::Speed;
 
 use crate::verdict::{Failure, Verdict};
+use crate::witness::Mistake;
 
 /// What a run covered. Everything else is not spoken of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +81,8 @@ pub struct Run {
     pub findings: Vec<Finding>,
     /// How many findings there were.
     pub findings_total: u64,
+    /// What the device took for something else, once a layout did not hold; the first of them.
+    pub mistakes: Vec<Mistake>,
     /// What was exercised, in counts.
     pub exercised: Exercised,
     /// The host's kernel log.
@@ -101,10 +104,18 @@ pub struct Run {
 pub struct Exercised {
     /// Blocks handed out.
     pub allocations: u64,
-    /// Accesses of the device that the ledger judged.
+    /// Accesses of the device to blocks of pools.
     pub accesses: u64,
     /// Interrupts.
     pub interrupts: u64,
+}
+
+impl Exercised {
+    /// Whether the pool under test was used, by both sides.
+    #[must_use]
+    pub const fn is_enough(&self) -> bool {
+        self.allocations > 0 && self.accesses > 0
+    }
 }
 
 impl Run {

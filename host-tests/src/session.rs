@@ -17,6 +17,7 @@ use crate::driver::{DriverFactory, DriverSide};
 use crate::preempt::PreemptedMmio;
 use crate::sides;
 use crate::verdict::Failure;
+use crate::witness::Witness;
 
 /// A running bench, as a scenario sees it.
 pub struct Session {
@@ -24,6 +25,7 @@ pub struct Session {
     pub(crate) port: Arc<dyn UsbPort>,
     pub(crate) host: Host,
     pub(crate) log: Arc<MemoryLog>,
+    pub(crate) witness: Arc<Witness>,
     pub(crate) driver: DriverFactory,
     pub(crate) preempt: Option<Arc<dyn Preempt>>,
     pub(crate) port_name: String,

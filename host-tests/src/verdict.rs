@@ -48,15 +48,54 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Judges what was seen.
-pub(crate) fn judge(failure: Option<&Failure>, findings: &[Finding], allocations: u64) -> Verdict {
-    if findings.iter().any(|finding| finding.blame() == Blame::Pool) {
-        Verdict::PoolContractViolated
-    } else if !findings.is_empty() {
-        Verdict::ClientAssumptionViolated
-    } else if failure.is_some() || allocations == 0 {
+/// Judges what was seen against what the scenario expects of this pool.
+pub(crate) fn judge(failure: Option<&Failure>, findings: &[Finding], expected: &[&str], enough: bool) -> Verdict {
+    let mut unexpected = findings.iter().filter(|finding| !expected.contains(&finding.name())).peekable();
+    let missing = expected.iter().any(|name| findings.iter().all(|finding| finding.name() != *name));
+    if unexpected.peek().is_some() {
+        let of_pool = unexpected.any(|finding| finding.blame() == Blame::Pool);
+        if of_pool { Verdict::PoolContractViolated } else { Verdict::ClientAssumptionViolated }
+    } else if failure.is_some() || missing || !enough {
         Verdict::Inconclusive
     } else {
         Verdict::NoFailureFound
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bus::{CpuAddr, DmaAddr};
+    use pool::{Block, Promise};
+
+    use super::*;
+
+    fn attacker() -> Finding {
+        let block = Block { cpu: CpuAddr(1), dma: DmaAddr(2) };
+        Finding::WrongFree { pool: "p".to_owned(), block, seen: String::new() }
+    }
+
+    fn promise() -> Finding {
+        Finding::PoolContract { pool: "p".to_owned(), promise: Promise::NoOverlap, seen: String::new() }
+    }
+
+    #[test]
+    fn the_pool_is_to_blame_before_its_client() {
+        assert_eq!(judge(None, &[attacker(), promise()], &[], true), Verdict::PoolContractViolated);
+        assert_eq!(judge(None, &[attacker()], &[], true), Verdict::ClientAssumptionViolated);
+    }
+
+    #[test]
+    fn what_is_expected_must_be_there_and_is_no_news() {
+        let expected = ["WrongFree"];
+        assert_eq!(judge(None, &[attacker()], &expected, true), Verdict::NoFailureFound);
+        assert_eq!(judge(None, &[], &expected, true), Verdict::Inconclusive);
+        assert_eq!(judge(None, &[attacker(), promise()], &expected, true), Verdict::PoolContractViolated);
+    }
+
+    #[test]
+    fn a_failure_without_a_finding_or_too_little_exercise_is_inconclusive() {
+        assert_eq!(judge(Some(&Failure::new("x")), &[], &[], true), Verdict::Inconclusive);
+        assert_eq!(judge(None, &[], &[], false), Verdict::Inconclusive);
+        assert_eq!(judge(None, &[], &[], true), Verdict::NoFailureFound);
     }
 }

@@ -37,7 +37,7 @@ fn with_16_endpoints_the_setup_lands_in_a_zeroed_queue_head_of_another_endpoint(
             "ENDPTLISTADDR = 0x80000fc0, of which the hardware uses 0x80000800",
             "slot 0 is ep0 OUT dQH to the device; at 0x80000800 is the driver's ep15 IN dQH, zeroed",
             "the driver has its ep0 OUT dQH at 0x80000fc0",
-            "pool ci_hw_qh kept its promises and handed out descending blocks, 64 bytes apart",
+            "pool ci_hw_qh broke no promise and handed out descending blocks, 64 bytes apart",
             "ci_hdrc init_eps assumed",
             "in the model: the SETUP went into a zeroed dQH of another endpoint",
         ] {

@@ -9,6 +9,7 @@ mod stall;
 use std::future::Future;
 use std::pin::Pin;
 
+use pool::Metadata;
 use usb::Speed;
 
 use crate::session::Session;
@@ -34,7 +35,8 @@ impl Default for Needs {
     }
 }
 
-/// A scenario. It expects of every pool that keeps its contract that the host is served and that nothing is found.
+/// A scenario. It expects of every pool that keeps its contract that the host is served, and that nothing is found but
+/// what [`Scenario::expects`] names.
 pub trait Scenario: Send + Sync {
     /// Its name on the command line.
     fn name(&self) -> &'static str;
@@ -45,6 +47,13 @@ pub trait Scenario: Send + Sync {
     /// What it needs.
     fn needs(&self) -> Needs {
         Needs::default()
+    }
+
+    /// Names of the findings that must come of it, for a pool with its own data in this place, and are no news: a device
+    /// that rewrites free blocks gets an `AttackerAddress` out of a pool with in-block metadata.
+    fn expects(&self, metadata: &Metadata) -> &'static [&'static str] {
+        let _ = metadata;
+        &[]
     }
 
     /// The port speeds at which a check runs it.
