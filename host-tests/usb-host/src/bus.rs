@@ -27,6 +27,8 @@ pub(crate) struct Bus {
     device_name: String,
     /// `usb 5-1-port3`.
     port_name: String,
+    /// `xhci_hcd 0000:31:00.3`.
+    controller_name: String,
     started: OnceLock<Instant>,
     /// The controller has work.
     work: Arc<Notify>,
@@ -44,6 +46,7 @@ impl Bus {
         Arc::new(Self {
             device_name: format!("usb {}", config.port),
             port_name: format!("usb {}", config.port.port_name()),
+            controller_name: format!("{} {}", config.hcd, config.pci),
             controller,
             config,
             log,
@@ -69,6 +72,10 @@ impl Bus {
 
     pub(crate) fn log_port(&self, text: impl std::fmt::Display) {
         self.log(&self.port_name, text);
+    }
+
+    pub(crate) fn log_controller(&self, text: impl std::fmt::Display) {
+        self.log(&self.controller_name, text);
     }
 
     /// Runs the controller; what is left is for the pump.

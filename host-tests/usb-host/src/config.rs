@@ -71,13 +71,35 @@ impl FromStr for PortPath {
     }
 }
 
+/// The host controller's driver. It decides how a device gets its address (core/hub.c, `hub_set_address`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Hcd {
+    /// SET_ADDRESS is part of a command to the controller (Address Device, xHCI §4.6.5), which the driver aborts with -62
+    /// after five seconds and which ends with -71 whenever the device does not acknowledge (host/xhci.c,
+    /// `xhci_setup_device`). An xHCI chooses the address itself; this one takes the device's number.
+    #[default]
+    Xhci,
+    /// SET_ADDRESS is a control transfer like others.
+    Ehci,
+}
+
+impl fmt::Display for Hcd {
+    /// The driver's name.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Xhci => "xhci_hcd",
+            Self::Ehci => "ehci-pci",
+        })
+    }
+}
+
 /// A host, as its log shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostConfig {
     /// The port.
     pub port: PortPath,
-    /// The host controller driver: `xhci_hcd`.
-    pub hcd: String,
+    /// The host controller's driver.
+    pub hcd: Hcd,
     /// The host controller's bus name: `0000:31:00.3`.
     pub pci: String,
     /// The first device number that is tried.
@@ -91,11 +113,11 @@ pub struct HostConfig {
 }
 
 impl Default for HostConfig {
-    /// Port `5-1.3` of the recorded session, high speed.
+    /// Port `5-1.3` of the recorded session, with its xHCI; high speed.
     fn default() -> Self {
         Self {
             port: PortPath { bus: 5, ports: vec![1, 3] },
-            hcd: "xhci_hcd".to_owned(),
+            hcd: Hcd::default(),
             pci: "0000:31:00.3".to_owned(),
             first_device_number: 1,
             max_speed: Speed::High,

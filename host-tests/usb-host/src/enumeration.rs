@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
-use usb::ch9::{DescriptorType, DeviceDescriptor, EndpointAddress, Request, SetupPacket, Speed};
+use usb::ch9::{DescriptorType, DeviceDescriptor, EndpointAddress, SetupPacket, Speed};
 use usb::urb::UrbError;
 use zerocopy::FromBytes;
 
+use crate::address::set_address;
 use crate::bus::{Bus, CONTROL_TIMEOUT};
 use crate::error::HubError;
 
@@ -275,24 +276,23 @@ impl Port<'_> {
         Ok(())
     }
 
-    /// `hub_set_address`, two tries 200 ms apart, and 10 ms for the device to settle.
+    /// `hub_set_address`, two tries with 200 ms after each, and 10 ms for the device to settle.
     async fn set_address(&self) -> Result<(), HubError> {
-        let setup = SetupPacket::new(0, Request::SetAddress.0, self.number.into(), 0, 0);
         let mut result = Ok(());
         for _ in 0..SET_ADDRESS_TRIES {
             self.bus.controller.enable_endpoint(0, EndpointAddress::out(0), self.guess);
-            result = self.bus.control(0, setup, Vec::new(), CONTROL_TIMEOUT).await.status;
+            result = set_address(self.bus, self.number).await;
             if result.is_ok() {
                 break;
             }
             sleep(Duration::from_millis(200)).await;
         }
         if let Err(error) = result {
-            if error != UrbError::NoDevice {
+            if !error.is_gone() {
                 let number = self.number;
                 self.bus.log_device(format_args!("device not accepting address {number}, error {}", error.errno()));
             }
-            return Err(error.into());
+            return Err(error);
         }
         self.bus.controller.enable_endpoint(self.number, EndpointAddress::out(0), self.guess);
         sleep(Duration::from_millis(10)).await;

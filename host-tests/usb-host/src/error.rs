@@ -18,6 +18,9 @@ pub enum HubError {
     /// The connection changed during reset.
     #[error("connection changed (-11)")]
     Again,
+    /// The host controller did not finish a command in time.
+    #[error("command timed out (-62)")]
+    CommandTimedOut,
     /// A descriptor came with another type than asked for.
     #[error("wrong descriptor (-61)")]
     NoData,
@@ -32,6 +35,7 @@ impl HubError {
             Self::NotConnected => -107,
             Self::Busy => -16,
             Self::Again => -11,
+            Self::CommandTimedOut => -62,
             Self::NoData => -61,
         }
     }

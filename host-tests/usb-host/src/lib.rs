@@ -6,8 +6,9 @@
 //! - [`configuration`], [`choice`], [`description`]: what a device says of itself, and which configuration is taken
 //! - [`net`]: `cdc_ether` and `rndis_host` behind one [`net::NetDevice`]
 //!
-//! Enumeration has the tries, sleeps, timeouts, error numbers and log lines of Linux 6.1 (drivers/usb/core). All time
-//! is tokio's: with a paused clock, a timeout of five seconds costs microseconds.
+//! Enumeration has the tries, sleeps, timeouts, error numbers and log lines of Linux 6.1: of drivers/usb/core, and where
+//! the host controller sets the address, of its driver ([`Hcd`]). All time is tokio's: with a paused clock, a timeout of
+//! five seconds costs microseconds.
 //!
 //! ```no_run
 //! # async fn example(port: std::sync::Arc<dyn usb::UsbPort>) -> Result<(), usb_host::net::NetError> {
@@ -28,8 +29,10 @@
 //!
 //! *Not implemented*: more than one port, hubs as devices, isochronous transfers, split transactions, USB 3, link power
 //! management, device quirks, over-current, an IP stack. The bus has no bandwidth: packets move as fast as both sides
-//! can. Addresses are those of the bus's numbers, where xHCI would choose its own.
+//! can. Of an xHCI's commands there is the one that sets an address; the address is the device's number, where an xHCI
+//! would choose its own.
 
+mod address;
 mod bus;
 pub mod choice;
 mod config;
@@ -46,7 +49,7 @@ pub mod net;
 mod strings;
 
 pub use bus::{CONTROL_TIMEOUT, UrbTransfer};
-pub use config::{HostConfig, PortPath, PortPathError};
+pub use config::{Hcd, HostConfig, PortPath, PortPathError};
 pub use controller::{Cancel, HostController};
 pub use device::Device;
 pub use error::HubError;

@@ -9,13 +9,14 @@ use mock::{Fault, Mock, Model, Token, ethernet, fastboot};
 use tokio::time::timeout;
 use usb::ch9::{Request, SetupPacket, Speed};
 use usb::urb::UrbError;
-use usb_host::{Device, Host, HostConfig, HostEvent, HubError, MemoryLog};
+use usb_host::{Device, Hcd, Host, HostConfig, HostEvent, HubError, MemoryLog};
 
 const LONG: Duration = Duration::from_secs(600);
 
 struct Bench {
     mock: Arc<Mock>,
     host: Host,
+    host_hcd: Hcd,
     log: Arc<MemoryLog>,
 }
 
@@ -23,10 +24,11 @@ impl Bench {
     fn new(model: Model, config: HostConfig) -> Self {
         let mock = Mock::plugged(model);
         let log = Arc::new(MemoryLog::default());
+        let host_hcd = config.hcd;
         let host = Host::new(mock.clone(), config, log.clone());
         let task = host.clone();
         tokio::spawn(async move { task.run().await });
-        Self { mock, host, log }
+        Self { mock, host, host_hcd, log }
     }
 
     async fn device(&self) -> Device {
@@ -102,8 +104,12 @@ async fn the_recorded_session_has_the_recorded_lines() {
 async fn dead_after_setup(config: HostConfig) -> Bench {
     let bench = Bench::new(ethernet(), config);
     bench.mock.set_fault(|_, token, _| if matches!(token, Token::Setup(_)) { Fault::None } else { Fault::Nak });
-    let errors = bench.failure().await;
-    assert_eq!(errors, [HubError::Urb(UrbError::TimedOut); 4]);
+    let read = HubError::Urb(UrbError::TimedOut);
+    let address = match bench.host_hcd {
+        Hcd::Xhci => HubError::CommandTimedOut,
+        Hcd::Ehci => read,
+    };
+    assert_eq!(bench.failure().await, [read, read, address, address]);
     bench
 }
 
@@ -148,22 +154,142 @@ async fn a_contact_that_never_rests_is_told_once() {
     assert_eq!(bench.log.texts(), ["usb 5-1-port3: connect-debounce failed"]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_device_that_takes_no_address_is_told() {
-    let bench = Bench::new(ethernet(), full_speed());
-    bench.mock.set_fault(|_, token, setup| {
+/// A device that answers the status stage of SET_ADDRESS like that.
+fn answers_set_address(config: HostConfig, answer: Fault) -> Bench {
+    let bench = Bench::new(ethernet(), config);
+    bench.mock.set_fault(move |_, token, setup| {
         let addressing = setup.is_some_and(|setup| setup.request == Request::SetAddress.0);
-        if addressing && token == Token::In(0) { Fault::Stall } else { Fault::None }
+        if addressing && token == Token::In(0) { answer } else { Fault::None }
     });
-    assert_eq!(bench.failure().await, [HubError::Urb(UrbError::Stall); 4]);
-    let times = bench.times(&["number 91", "device not accepting address 91, error -32", "number 92"]);
-    assert_eq!(times, [60 + 400, 60].map(Duration::from_millis));
+    bench
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_ehci_tells_why_a_device_takes_no_address() {
+    for (answer, error) in [
+        (Fault::Stall, UrbError::Stall),
+        (Fault::Silence, UrbError::Protocol),
+        (Fault::Babble, UrbError::Overflow),
+        (Fault::Nak, UrbError::TimedOut),
+    ] {
+        let bench = answers_set_address(HostConfig { hcd: Hcd::Ehci, ..full_speed() }, answer);
+        assert_eq!(bench.failure().await, [HubError::Urb(error); 4]);
+        let new = "usb 5-1.3: new full-speed USB device number 91 using ehci-pci";
+        let refused = format!("usb 5-1.3: device not accepting address 91, error {}", error.errno());
+        assert_eq!(bench.log.texts()[..2], [new, &refused]);
+        let tries = if answer == Fault::Nak { 2 * 5000 } else { 0 };
+        let times = bench.times(&[new, &refused, "number 92"]);
+        assert_eq!(times, [60 + tries + 400, 60].map(Duration::from_millis));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_xhci_says_that_a_device_does_not_respond_to_set_address() {
+    for answer in [Fault::Stall, Fault::Silence, Fault::Babble] {
+        let bench = answers_set_address(full_speed(), answer);
+        assert_eq!(bench.failure().await, [HubError::Urb(UrbError::Protocol); 4]);
+        let lines = [
+            "usb 5-1.3: new full-speed USB device number 91 using xhci_hcd",
+            "usb 5-1.3: Device not responding to setup address.",
+            "usb 5-1.3: Device not responding to setup address.",
+            "usb 5-1.3: device not accepting address 91, error -71",
+            "usb 5-1.3: new full-speed USB device number 92 using xhci_hcd",
+        ];
+        assert_eq!(bench.log.texts()[..5], lines);
+        assert_eq!(bench.times(&lines), [60, 200, 200, 60].map(Duration::from_millis), "{answer:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_xhci_aborts_a_set_address_without_end() {
+    let bench = answers_set_address(full_speed(), Fault::Nak);
+    assert_eq!(bench.failure().await, [HubError::CommandTimedOut; 4]);
+    let lines = [
+        "usb 5-1.3: new full-speed USB device number 91 using xhci_hcd",
+        "xhci_hcd 0000:31:00.3: Timeout while waiting for setup device command",
+        "xhci_hcd 0000:31:00.3: Timeout while waiting for setup device command",
+        "usb 5-1.3: device not accepting address 91, error -62",
+        "usb 5-1.3: new full-speed USB device number 92 using xhci_hcd",
+    ];
+    assert_eq!(bench.log.texts()[..5], lines);
+    assert_eq!(bench.times(&lines), [60 + 5000, 200 + 5000, 200, 60].map(Duration::from_millis));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_try_may_set_the_address() {
+    for hcd in [Hcd::Xhci, Hcd::Ehci] {
+        for answer in [Fault::Stall, Fault::Silence, Fault::Nak] {
+            let bench = Bench::new(ethernet(), HostConfig { hcd, ..full_speed() });
+            let mut tries = 0;
+            bench.mock.set_fault(move |_, token, setup| {
+                tries += usize::from(matches!(token, Token::Setup(setup) if setup.request == Request::SetAddress.0));
+                let addressing = setup.is_some_and(|setup| setup.request == Request::SetAddress.0);
+                if tries == 1 && addressing && token == Token::In(0) { answer } else { Fault::None }
+            });
+            assert_eq!(bench.device().await.number(), 91);
+            let texts = bench.log.texts();
+            assert!(texts.iter().all(|text| !text.contains("not accepting")), "{hcd} {answer:?} {texts:#?}");
+            let warning = match (hcd, answer) {
+                (Hcd::Ehci, _) => "usb 5-1.3: not running at top speed; connect to a high speed hub",
+                (Hcd::Xhci, Fault::Nak) => "xhci_hcd 0000:31:00.3: Timeout while waiting for setup device command",
+                (Hcd::Xhci, _) => "usb 5-1.3: Device not responding to setup address.",
+            };
+            assert_eq!(texts[1], warning, "{hcd} {answer:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_device_unplugged_while_it_is_addressed_does_not_respond() {
+    let bench = answers_set_address(full_speed(), Fault::Detach);
+    assert_eq!(bench.failure().await, [HubError::Urb(UrbError::Protocol), HubError::NotConnected]);
+    assert_eq!(
+        bench.log.texts()[1..],
+        [
+            "usb 5-1.3: Device not responding to setup address.",
+            "usb 5-1.3: Device not responding to setup address.",
+            "usb 5-1.3: device not accepting address 91, error -71",
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_an_xhci_a_dead_device_has_these_lines() {
+    let bench = dead_after_setup(full_speed()).await;
+    let first = bench.log.lines()[0].time;
+    let lines: Vec<String> = bench
+        .log
+        .lines()
+        .iter()
+        .map(|line| format!("{:6.2} {}", (line.time - first).as_secs_f64(), line.text))
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            "  0.00 usb 5-1.3: new full-speed USB device number 91 using xhci_hcd",
+            " 15.06 usb 5-1.3: device descriptor read/64, error -110",
+            " 30.22 usb 5-1.3: device descriptor read/64, error -110",
+            " 30.38 usb 5-1.3: new full-speed USB device number 92 using xhci_hcd",
+            " 45.44 usb 5-1.3: device descriptor read/64, error -110",
+            " 60.60 usb 5-1.3: device descriptor read/64, error -110",
+            " 60.70 usb 5-1-port3: attempt power cycle",
+            " 61.26 usb 5-1.3: new full-speed USB device number 93 using xhci_hcd",
+            " 66.26 xhci_hcd 0000:31:00.3: Timeout while waiting for setup device command",
+            " 71.46 xhci_hcd 0000:31:00.3: Timeout while waiting for setup device command",
+            " 71.66 usb 5-1.3: device not accepting address 93, error -62",
+            " 71.72 usb 5-1.3: new full-speed USB device number 94 using xhci_hcd",
+            " 76.72 xhci_hcd 0000:31:00.3: Timeout while waiting for setup device command",
+            " 81.92 xhci_hcd 0000:31:00.3: Timeout while waiting for setup device command",
+            " 82.12 usb 5-1.3: device not accepting address 94, error -62",
+            " 82.12 usb 5-1-port3: unable to enumerate USB device",
+        ]
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_dead_device_is_given_up_after_both_schemes_and_a_power_cycle() {
-    let bench = dead_after_setup(full_speed()).await;
-    let new = |number| format!("usb 5-1.3: new full-speed USB device number {number} using xhci_hcd");
+    let bench = dead_after_setup(HostConfig { hcd: Hcd::Ehci, ..full_speed() }).await;
+    let new = |number| format!("usb 5-1.3: new full-speed USB device number {number} using ehci-pci");
     let read64 = "usb 5-1.3: device descriptor read/64, error -110".to_owned();
     let address = |number| format!("usb 5-1.3: device not accepting address {number}, error -110");
     assert_eq!(
@@ -218,8 +344,8 @@ async fn a_stalled_first_read_ends_with_32() {
 async fn a_babbling_device_ends_with_75() {
     let bench = Bench::new(ethernet(), full_speed());
     bench.mock.set_fault(|_, token, _| if token == Token::In(0) { Fault::Babble } else { Fault::None });
-    let errors = bench.failure().await;
-    assert_eq!(errors, [HubError::Urb(UrbError::Overflow); 4]);
+    let errors = [UrbError::Overflow, UrbError::Overflow, UrbError::Protocol, UrbError::Protocol].map(HubError::Urb);
+    assert_eq!(bench.failure().await, errors);
 }
 
 #[tokio::test(start_paused = true)]
