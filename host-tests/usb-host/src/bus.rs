@@ -7,12 +7,12 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep, sleep};
 use usb::ch9::{DescriptorType, Direction, EndpointAddress, SetupPacket};
 use usb::urb::{Transfer, Urb, UrbDone, UrbError};
 
 use crate::config::HostConfig;
-use crate::controller::{Cancel, HostController, Progress, UrbId};
+use crate::controller::{Cancel, HostController, Progress, Strike, UrbId};
 use crate::error::HubError;
 use crate::log::Log;
 
@@ -43,6 +43,7 @@ impl Bus {
         let work = Arc::new(Notify::new());
         let waker = Arc::clone(&work);
         controller.set_waker(Some(Arc::new(move || waker.notify_one())));
+        controller.space_strikes(!config.strike_interval.is_zero());
         Arc::new(Self {
             device_name: format!("usb {}", config.port),
             port_name: format!("usb {}", config.port.port_name()),
@@ -85,12 +86,23 @@ impl Bus {
         }
     }
 
-    /// Runs the controller whenever it has work, for ever.
+    /// Runs the controller whenever it has work, and again after strikes, for ever.
     pub(crate) async fn pump(&self) {
+        let mut retry = Retry(None);
         loop {
-            self.work.notified().await;
+            tokio::select! {
+                // The timer first: work that never ends must not keep the tries back.
+                biased;
+                strike = retry.due() => self.controller.retry(strike),
+                () = self.work.notified() => {}
+            }
             while self.controller.run() == Progress::More {
                 tokio::task::yield_now().await;
+            }
+            // Strikes that come while the timer runs wait for the next.
+            if retry.0.is_none() {
+                let timer = |strike| (Box::pin(sleep(self.config.strike_interval)), strike);
+                retry.0 = self.controller.last_strike().map(timer);
             }
             if self.controller.has_changes() {
                 self.hub.notify_one();
@@ -178,6 +190,20 @@ impl Bus {
             }
         }
         last
+    }
+}
+
+/// When to try again, and after which strikes.
+struct Retry(Option<(Pin<Box<Sleep>>, Strike)>);
+
+impl Retry {
+    /// Waits until the tries are due, for ever if none is.
+    async fn due(&mut self) -> Strike {
+        let Some((timer, strike)) = &mut self.0 else { return std::future::pending().await };
+        timer.as_mut().await;
+        let strike = *strike;
+        self.0 = None;
+        strike
     }
 }
 

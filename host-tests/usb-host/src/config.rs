@@ -110,6 +110,11 @@ pub struct HostConfig {
     pub origin: Duration,
     /// The configuration to select, instead of the one that Linux chooses.
     pub configuration: Option<u8>,
+    /// Time between the three tries of a transaction without a handshake, at least; zero: at once, as controllers do.
+    ///
+    /// On a wire without delay three tries take no time, and a device is silent while its driver is about to serve an
+    /// interrupt, to take its address for instance. A device that runs in real time wants some milliseconds here.
+    pub strike_interval: Duration,
 }
 
 impl Default for HostConfig {
@@ -123,6 +128,7 @@ impl Default for HostConfig {
             max_speed: Speed::High,
             origin: Duration::ZERO,
             configuration: None,
+            strike_interval: Duration::ZERO,
         }
     }
 }

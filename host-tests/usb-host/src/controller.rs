@@ -14,7 +14,7 @@ use usb::ch9::{EndpointAddress, Speed};
 use usb::urb::{Transfer, Urb, UrbDone, UrbError};
 use usb::wire::{PortListener, UsbPort};
 
-use job::{Job, Turn};
+use job::Job;
 use state::State;
 pub use state::{PortChange, PortStatus};
 
@@ -24,19 +24,24 @@ const TURNS_A_RUN: usize = 64;
 /// What gets a finished URB. Called without the controller's lock, from [`HostController::run`]; it may submit.
 pub type Completion = Box<dyn FnOnce(UrbDone) + Send>;
 
-/// Told that [`HostController::run`] has work or that the port changed. May be called from any thread, also within a
-/// wire call: it must only take note.
+/// Told that [`HostController::run`] has work, that the port changed, or that a try waits for
+/// [`HostController::retry`]. May be called from any thread, also within a wire call: it must only take note.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
 /// A submitted URB's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct UrbId(u64);
 
+/// A transaction that had no handshake, by its place among all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Strike(u64);
+
 /// What [`HostController::run`] left behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Progress {
-    /// Nothing can move before a submission or a hint. Also when another caller is in `run`: that one goes on.
+    /// Nothing can move before a submission, a hint or [`HostController::retry`]. Also when another caller is in `run`:
+    /// that one goes on.
     Idle,
     /// The call's share of work is done and more waits: call again.
     More,
@@ -172,13 +177,27 @@ impl HostController {
         }
         let Some((mut job, mut pid, max_packet)) = state.take_next() else { return false };
         let turn = MutexGuard::unlocked(state, || job.turn(&*self.port, &mut pid, max_packet));
-        let nak = matches!(turn, Turn::Nak);
-        let status = match turn {
-            Turn::Again | Turn::Nak => None,
-            Turn::Over(status) => Some(status),
-        };
-        state.put_back(job, pid, nak, status);
+        if state.put_back(job, pid, turn) {
+            MutexGuard::unlocked(state, || self.wake());
+        }
         true
+    }
+
+    /// Whether the tries of a transaction without a handshake are spaced by the caller: after a strike its endpoint waits
+    /// for [`HostController::retry`]. At first they are not: the next try comes at once.
+    pub fn space_strikes(&self, spaced: bool) {
+        self.state.lock().spaced = spaced;
+    }
+
+    /// The last strike after which an endpoint waits for [`HostController::retry`].
+    #[must_use]
+    pub fn last_strike(&self) -> Option<Strike> {
+        self.state.lock().last_struck()
+    }
+
+    /// Lets the endpoints try again whose strikes are not later than `last`. Call [`HostController::run`] after it.
+    pub fn retry(&self, last: Strike) {
+        self.state.lock().retry(last);
     }
 
     /// Enables an endpoint with its packet size, DATA0. Endpoint 0 is enabled by its first use, with 64 bytes, or 8 at

@@ -14,8 +14,10 @@ const TURN_BYTES: usize = 32 * 1024;
 
 /// What one turn on the wire came to.
 pub(super) enum Turn {
-    /// Something moved, or a try is left: another turn is due.
+    /// Something moved: another turn is due.
     Again,
+    /// No handshake; a try is left.
+    Strike,
     /// The device said NAK: nothing to do before its hint.
     Nak,
     /// The transfer is over.
@@ -99,7 +101,7 @@ impl Job {
 
     fn strike(&mut self) -> Turn {
         self.strikes += 1;
-        if self.strikes >= STRIKES { Turn::Over(Err(UrbError::Protocol)) } else { Turn::Again }
+        if self.strikes >= STRIKES { Turn::Over(Err(UrbError::Protocol)) } else { Turn::Strike }
     }
 
     fn data(

@@ -6,8 +6,8 @@ use usb::ch9::{EndpointAddress, Speed};
 use usb::urb::{UrbDone, UrbError};
 use usb::wire::DataPid;
 
-use super::job::Job;
-use super::{Completion, UrbId};
+use super::job::{Job, Turn};
+use super::{Completion, Strike, UrbId};
 
 /// A port, as a hub reports it (USB 2.0 table 11-21).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,6 +54,16 @@ struct Endpoint {
     queue: VecDeque<Job>,
     /// The device said NAK and has given no hint since.
     parked: bool,
+    /// The strike after which the next try has to be asked for.
+    struck: Option<Strike>,
+}
+
+impl Endpoint {
+    /// The head has gone: the next one is always tried.
+    fn set_free(&mut self) {
+        self.parked = false;
+        self.struck = None;
+    }
 }
 
 /// The URB that the runner has on the wire, and what came for it meanwhile.
@@ -70,12 +80,15 @@ pub(super) struct State {
     pub(super) running: bool,
     pub(super) port: PortStatus,
     pub(super) change: PortChange,
+    /// After a strike, the next try has to be asked for.
+    pub(super) spaced: bool,
     pub(super) finished: VecDeque<(Completion, UrbDone)>,
     endpoints: Vec<Endpoint>,
     in_flight: Option<InFlight>,
     /// Where the round robin goes on.
     cursor: usize,
     last_id: u64,
+    last_strike: u64,
 }
 
 impl State {
@@ -105,6 +118,7 @@ impl State {
                 toggle: DataPid::Data0,
                 queue: VecDeque::new(),
                 parked: false,
+                struck: None,
             }),
         }
     }
@@ -129,7 +143,7 @@ impl State {
         let endpoint = &mut self.endpoints[index];
         // A new head is always tried; behind a head that waits, it waits.
         if endpoint.queue.is_empty() {
-            endpoint.parked = false;
+            endpoint.set_free();
         }
         endpoint.queue.push_back(job);
     }
@@ -148,7 +162,7 @@ impl State {
                 && let Some(job) = endpoint.queue.remove(index)
             {
                 if index == 0 {
-                    endpoint.parked = false;
+                    endpoint.set_free();
                 }
                 self.finished.push_back(job.finish(Err(error)));
                 return true;
@@ -176,7 +190,7 @@ impl State {
         let key = Key::new(address, endpoint);
         if let Some(index) = self.position(key) {
             let endpoint = &mut self.endpoints[index];
-            endpoint.parked = false;
+            endpoint.set_free();
             self.finished.extend(endpoint.queue.drain(..).map(|job| job.finish(Err(UrbError::Shutdown))));
         }
         if let Some(flight) = self.in_flight.as_mut().filter(|flight| flight.key == key) {
@@ -226,7 +240,7 @@ impl State {
         let count = self.endpoints.len();
         (0..count).map(|step| (self.cursor + step) % count).find(|&index| {
             let endpoint = &self.endpoints[index];
-            !endpoint.parked && !endpoint.queue.is_empty()
+            !endpoint.parked && endpoint.struck.is_none() && !endpoint.queue.is_empty()
         })
     }
 
@@ -245,17 +259,37 @@ impl State {
         Some((job, endpoint.toggle, usize::from(endpoint.max_packet)))
     }
 
-    /// After a turn on the wire; `status` when the transfer is over.
-    pub(super) fn put_back(&mut self, job: Job, pid: DataPid, nak: bool, status: Option<Result<(), UrbError>>) {
-        let Some(flight) = self.in_flight.take() else { return };
+    /// The last strike after which a try waits to be asked for.
+    pub(super) fn last_struck(&self) -> Option<Strike> {
+        self.endpoints.iter().filter_map(|endpoint| endpoint.struck).max()
+    }
+
+    pub(super) fn retry(&mut self, last: Strike) {
+        for endpoint in self.endpoints.iter_mut().filter(|endpoint| endpoint.struck <= Some(last)) {
+            endpoint.struck = None;
+        }
+    }
+
+    /// After a turn on the wire. Returns whether the next one has to be asked for.
+    pub(super) fn put_back(&mut self, job: Job, pid: DataPid, turn: Turn) -> bool {
+        let Some(flight) = self.in_flight.take() else { return false };
+        let struck = (self.spaced && matches!(turn, Turn::Strike)).then(|| {
+            self.last_strike += 1;
+            Strike(self.last_strike)
+        });
         let position = self.position(flight.key);
         if let Some(index) = position {
             let endpoint = &mut self.endpoints[index];
             if !flight.toggle_reset {
                 endpoint.toggle = pid;
             }
-            endpoint.parked = nak && !flight.hinted;
+            endpoint.parked = matches!(turn, Turn::Nak) && !flight.hinted;
+            endpoint.struck = struck;
         }
+        let status = match turn {
+            Turn::Again | Turn::Nak | Turn::Strike => None,
+            Turn::Over(status) => Some(status),
+        };
         // What the wire says after the device is gone means nothing: its end was decided before.
         let status = match (status, flight.cancelled) {
             (Some(Ok(())), _) => Some(Ok(())),
@@ -263,14 +297,18 @@ impl State {
             (status, None) => status,
         };
         match (status, position) {
-            (None, Some(index)) => self.endpoints[index].queue.push_front(job),
+            (None, Some(index)) => {
+                self.endpoints[index].queue.push_front(job);
+                return struck.is_some();
+            }
             (None, None) => self.finish(job, Err(UrbError::Shutdown)),
             (Some(status), position) => {
                 if let Some(index) = position {
-                    self.endpoints[index].parked = false;
+                    self.endpoints[index].set_free();
                 }
                 self.finish(job, status);
             }
         }
+        false
     }
 }
