@@ -15,15 +15,19 @@ use usb_host::configuration::Configuration;
 use usb_host::net::cdc::Header;
 use usb_host::net::rndis::unwrap_frames;
 use usb_host::net::{NetDevice, NetError};
-use usb_host::{Device, Host, HostConfig, HostEvent, MemoryLog, NoLog};
+use usb_host::{Device, Hcd, Host, HostConfig, HostEvent, MemoryLog, NoLog};
 
 fn in_virtual_time<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(future)
 }
 
 fn start(model: Model, configuration: Option<u8>) -> (Arc<Mock>, Host) {
+    start_with(model, HostConfig { configuration, ..HostConfig::default() })
+}
+
+fn start_with(model: Model, config: HostConfig) -> (Arc<Mock>, Host) {
     let mock = Mock::plugged(model);
-    let config = HostConfig { configuration, max_speed: Speed::Full, ..HostConfig::default() };
+    let config = HostConfig { max_speed: Speed::Full, ..config };
     let host = Host::new(mock.clone(), config, Arc::new(NoLog));
     let task = host.clone();
     tokio::spawn(async move { task.run().await });
@@ -111,9 +115,14 @@ proptest! {
     }
 
     #[test]
-    fn any_faults_have_an_outcome(faults in vec(any_fault(), 1..200), detach in proptest::option::of(0..60usize)) {
+    fn any_faults_have_an_outcome(
+        faults in vec(any_fault(), 1..200),
+        detach in proptest::option::of(0..60usize),
+        hcd in prop_oneof![Just(Hcd::Xhci), Just(Hcd::Ehci)],
+        strike_interval in prop_oneof![Just(0), 1..50u64, 1000..9000u64].prop_map(Duration::from_millis),
+    ) {
         in_virtual_time(async move {
-            let (mock, host) = start(ethernet(), None);
+            let (mock, host) = start_with(ethernet(), HostConfig { hcd, strike_interval, ..HostConfig::default() });
             mock.set_fault(move |packet, _, _| {
                 if detach == Some(packet) { Fault::Detach } else { faults[packet % faults.len()] }
             });
