@@ -23,10 +23,17 @@ pub struct Config {
     pub max_speed: Speed,
     /// Byte offset of the capability block in the register window (`DEF_CAPOFFSET`).
     pub capoffset: u64,
+    /// USBCMD.ITC: microframes between interrupts, 0 for none (`itc_setting`, in a device tree `itc-setting`).
+    pub interrupt_threshold: u8,
     /// Sets USBMODE.SDIS (`CI_HDRC_DISABLE_DEVICE_STREAMING`).
     pub disable_streaming: bool,
-    /// Primes again when a prime was lost, on append and on retirement: the erratum of revisions 2.2 and 2.4
-    /// (`reprime_dtd`).
+    /// Another driver has the same registers for host mode: an interrupt is its own while USBMODE.CM says device
+    /// (`CI_HDRC_REGS_SHARED`).
+    pub registers_shared: bool,
+    /// SBUSCFG.AHBBRST, three bits, or leave it as it is (`CI_HDRC_OVERRIDE_AHB_BURST`, `ahb_burst_config`).
+    pub ahb_burst: Option<u8>,
+    /// Primes again when a prime was lost (`reprime_dtd`), on append and on retirement, whatever the ID register says.
+    /// Without it revision 2.2 does on append, and 2.4 on retirement.
     pub reprime: bool,
     /// Bytes between the begin of a buffer and its data, below 4096: an skb's headroom, for example. Not 0, it makes
     /// every buffer unaligned, and a dTD carries 16 KiB at most.
@@ -34,14 +41,17 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// The driver of msm8916 and its relatives in Linux.
+    /// The driver of msm8916 and its relatives in Linux (`ci_hdrc_msm.c`, `ci_get_platdata`).
     fn default() -> Self {
         Self {
             name: "ci_hdrc_msm".to_owned(),
             dqh_source: DqhSource::Pool,
             max_speed: Speed::High,
             capoffset: 0x100,
-            disable_streaming: false,
+            interrupt_threshold: 1,
+            disable_streaming: true,
+            registers_shared: true,
+            ahb_burst: Some(0),
             reprime: false,
             headroom: 0,
         }

@@ -26,6 +26,8 @@ pub(crate) struct Endpoint {
     pub(crate) head: QueueHead,
     /// `None` while it is disabled.
     pub(crate) setup: Option<EndpointSetup>,
+    /// Whether it ever was enabled: only then does ci_hdrc know its number and direction.
+    pub(crate) named: bool,
     /// Requests in the order of their transfer.
     pub(crate) queue: VecDeque<Queued>,
     /// The dTDs of all queued requests, in the order of the list in memory.
@@ -55,6 +57,7 @@ impl Endpoint {
             address,
             head,
             setup: None,
+            named: false,
             queue: VecDeque::new(),
             descriptors: VecDeque::new(),
             pending: None,

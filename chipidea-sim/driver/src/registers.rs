@@ -11,6 +11,31 @@ use crate::error::EngineError;
 /// Most endpoint numbers that a controller has (`ENDPT_MAX` is twice that).
 pub(crate) const MOST_ENDPOINTS: u8 = 16;
 
+/// ID, at the begin of the window.
+#[bitfield(u32)]
+pub(crate) struct Id {
+    #[bits(21)]
+    __: u32,
+    /// REVISION, the digit after the point.
+    #[bits(4)]
+    pub revision: u8,
+    /// VERSION, the digit before it.
+    #[bits(4)]
+    pub version: u8,
+    #[bits(3)]
+    __: u8,
+}
+
+/// SBUSCFG, at 0x90 of the window.
+#[bitfield(u32)]
+pub(crate) struct SbusCfg {
+    /// AHBBRST.
+    #[bits(3)]
+    pub ahb_burst: u8,
+    #[bits(29)]
+    __: u32,
+}
+
 /// HCCPARAMS.
 #[bitfield(u32)]
 pub(crate) struct HccParams {
@@ -103,8 +128,10 @@ pub(crate) struct PortSc {
     __: bool,
     /// HSP.
     pub high_speed: bool,
-    #[bits(14)]
+    #[bits(13)]
     __: u32,
+    /// PHCD: the PHY is in low power. Not in the LPM map.
+    pub phy_low_power: bool,
     /// PFSC: never high speed. Not in the LPM map.
     pub force_full_speed: bool,
     #[bits(7)]
@@ -114,8 +141,10 @@ pub(crate) struct PortSc {
 /// DEVLC of the LPM map.
 #[bitfield(u32)]
 pub(crate) struct DevLc {
-    #[bits(23)]
+    #[bits(22)]
     __: u32,
+    /// PHCD: the PHY is in low power.
+    pub phy_low_power: bool,
     /// PFSC: never high speed.
     pub force_full_speed: bool,
     __: bool,
@@ -207,6 +236,8 @@ impl Register {
     }
 }
 
+const ID: u64 = 0x00;
+const SBUSCFG: u64 = 0x90;
 const CAP_LENGTH: u64 = 0x00;
 const CAP_HCCPARAMS: u64 = 0x08;
 const CAP_DCCPARAMS: u64 = 0x24;
@@ -256,9 +287,11 @@ pub(crate) const fn endpoint_bit(endpoint: EndpointAddress) -> u32 {
 /// The window, after the controller has said which map it has (`hw_device_init`).
 pub(crate) struct Registers {
     mmio: Arc<dyn Mmio>,
+    capability: u64,
     operational: u64,
     lpm: bool,
-    capabilities: DccParams,
+    endpoints: u8,
+    otg: bool,
 }
 
 impl Registers {
@@ -266,25 +299,72 @@ impl Registers {
     pub(crate) fn probe(mmio: Arc<dyn Mmio>, capoffset: u64) -> Result<Self, EngineError> {
         let length = mmio.read32(capoffset + CAP_LENGTH) & 0xff;
         let lpm = HccParams::from(mmio.read32(capoffset + CAP_HCCPARAMS)).lpm();
-        let capabilities = DccParams::from(mmio.read32(capoffset + CAP_DCCPARAMS));
+        let operational = capoffset + u64::from(length);
+        let mut registers = Self { mmio, capability: capoffset, operational, lpm, endpoints: 0, otg: false };
+        let capabilities = registers.capabilities();
         if !capabilities.device() {
             return Err(EngineError::NoDevice);
         }
-        let endpoints = capabilities.endpoints();
-        if endpoints == 0 || endpoints > MOST_ENDPOINTS {
-            return Err(EngineError::EndpointCount { endpoints });
+        registers.endpoints = capabilities.endpoints();
+        if registers.endpoints == 0 || registers.endpoints > MOST_ENDPOINTS {
+            return Err(EngineError::EndpointCount { endpoints: registers.endpoints });
         }
-        Ok(Self { mmio, operational: capoffset + u64::from(length), lpm, capabilities })
+        Ok(registers)
+    }
+
+    /// Reads DCCPARAMS.
+    fn capabilities(&self) -> DccParams {
+        DccParams::from(self.mmio.read32(self.capability + CAP_DCCPARAMS))
+    }
+
+    /// Finds out whether the controller can be host and device, and so has OTGSC (`ci_get_otg_capable`).
+    pub(crate) fn detect_otg(&mut self) -> bool {
+        let capabilities = self.capabilities();
+        self.otg = capabilities.device() && capabilities.host();
+        self.otg
+    }
+
+    /// Whether the controller can be a device (`ci_hdrc_gadget_init`).
+    pub(crate) fn detect_device(&self) -> bool {
+        self.capabilities().device()
+    }
+
+    /// The controller's revision if it is a 2.x: the x (`ci_get_revision`).
+    pub(crate) fn revision(&self) -> Option<u8> {
+        let id = || Id::from(self.mmio.read32(ID));
+        (id().version() == 2).then(|| id().revision())
+    }
+
+    /// Wakes the PHY if somebody left it in low power (`ci_hdrc_enter_lpm_common`).
+    pub(crate) fn leave_low_power(&self) {
+        if self.lpm {
+            if self.read::<DevLc>().phy_low_power() {
+                self.update(|devlc: DevLc| devlc.with_phy_low_power(false));
+            }
+        } else if self.read::<PortSc>().phy_low_power() {
+            self.update(|portsc: PortSc| portsc.with_phy_low_power(false));
+        }
+    }
+
+    /// The AHB burst type that the controller uses.
+    pub(crate) fn ahb_burst(&self) -> u8 {
+        SbusCfg::from(self.mmio.read32(SBUSCFG)).ahb_burst()
+    }
+
+    /// Sets the AHB burst type, three bits.
+    pub(crate) fn set_ahb_burst(&self, burst: u8) {
+        let config = SbusCfg::from(self.mmio.read32(SBUSCFG)).with_ahb_burst(burst & 7);
+        self.mmio.write32(SBUSCFG, config.into());
     }
 
     /// Endpoint numbers, 1 to 16.
     pub(crate) const fn endpoints(&self) -> u8 {
-        self.capabilities.endpoints()
+        self.endpoints
     }
 
-    /// Whether the controller can be host and device, and so has OTGSC (`ci_get_otg_capable`).
+    /// What [`Registers::detect_otg`] found out.
     pub(crate) const fn otg(&self) -> bool {
-        self.capabilities.device() && self.capabilities.host()
+        self.otg
     }
 
     /// Whether it has the LPM map.
@@ -318,16 +398,26 @@ impl Registers {
         T::from(self.load(T::REGISTER))
     }
 
-    /// Reads, changes, writes (`hw_write` with a mask). Returns what was read.
-    pub(crate) fn update<T: Layout + Copy>(&self, change: impl FnOnce(T) -> T) -> T {
+    /// Reads, changes, writes (`hw_write` with a mask).
+    pub(crate) fn update<T: Layout>(&self, change: impl FnOnce(T) -> T) {
+        self.store(T::REGISTER, change(self.read()).into());
+    }
+
+    /// Reads, then changes with a read of its own (`hw_test_and_write`). Returns what the first read was.
+    pub(crate) fn test_and_update<T: Layout>(&self, change: impl FnOnce(T) -> T) -> T {
         let before = self.read::<T>();
-        self.store(T::REGISTER, change(before).into());
+        self.update(change);
         before
     }
 
     /// Changes OTGSC without clearing a status bit that is not in the new `status` (`hw_write_otgsc`).
     pub(crate) fn update_otgsc(&self, change: impl FnOnce(OtgSc) -> OtgSc) {
         self.update(|otgsc: OtgSc| change(otgsc.with_status(0)));
+    }
+
+    /// Disables and clears all interrupts of OTGSC.
+    pub(crate) fn silence_otgsc(&self) {
+        self.update_otgsc(|otgsc| otgsc.with_status(0x7f).with_enable(0));
     }
 
     const fn endpoint_control(number: u8) -> Register {
@@ -384,6 +474,10 @@ mod tests {
         assert_eq!(u32::from(PortSc::new().with_force_resume(true).with_suspended(true)), 0xc0);
         assert_eq!(u32::from(PortSc::new().with_high_speed(true).with_force_full_speed(true)), 1 << 9 | 1 << 24);
         assert_eq!(u32::from(DevLc::new().with_speed(2).with_force_full_speed(true)), 2 << 25 | 1 << 23);
+        assert_eq!(u32::from(PortSc::new().with_phy_low_power(true)), 1 << 23);
+        assert_eq!(u32::from(DevLc::new().with_phy_low_power(true)), 1 << 22);
+        assert_eq!((Id::from(0xe4a1_fa05).version(), Id::from(0xe4a1_fa05).revision()), (2, 5));
+        assert_eq!(u32::from(SbusCfg::new().with_ahb_burst(7)), 7);
         let session = OtgSc::new().with_status(OTGSC_SESSION).with_enable(OTGSC_SESSION).with_session_valid(true);
         assert_eq!(u32::from(session), 1 << 19 | 1 << 27 | 1 << 11);
         let mode = UsbMode::new().with_mode(MODE_DEVICE).with_setup_lockout_off(true).with_stream_disable(true);

@@ -33,7 +33,15 @@ impl Engine {
         if mode != MODE_DEVICE {
             return Err(EngineError::Mode { mode });
         }
-        if self.config.disable_streaming {
+        self.configure();
+        Ok(())
+    }
+
+    /// What a reset does not leave as it has to be, in device mode (`ci_platform_configure`).
+    fn configure(&self) {
+        // ci_hdrc asks whether the mode is device, and then whether it is host.
+        let (device, _host) = (self.is_device(), self.registers.read::<UsbMode>());
+        if device && self.config.disable_streaming {
             self.registers.update(|mode: UsbMode| mode.with_stream_disable(true));
         }
         if self.config.max_speed < Speed::High {
@@ -43,8 +51,17 @@ impl Engine {
                 self.registers.update(|portsc: PortSc| portsc.with_force_full_speed(true));
             }
         }
-        self.registers.update(|cmd: UsbCmd| cmd.with_interrupt_threshold(0));
-        Ok(())
+        self.registers.update(|cmd: UsbCmd| cmd.with_interrupt_threshold(self.config.interrupt_threshold));
+        if let Some(burst) = self.config.ahb_burst {
+            self.registers.set_ahb_burst(burst);
+        }
+        // With AHBBRST 0 ci_hdrc would go on to BURSTSIZE, on boards whose device tree says so.
+        self.registers.ahb_burst();
+    }
+
+    /// Whether USBMODE says device.
+    fn is_device(&self) -> bool {
+        self.registers.read::<UsbMode>().mode() == MODE_DEVICE
     }
 
     /// Gives the controller its dQHs and lets it interrupt (`hw_device_state`). The host sees nothing of it yet:
@@ -74,8 +91,12 @@ impl Engine {
         self.registers.update(|cmd: UsbCmd| cmd.with_run(on));
     }
 
-    /// What happened since the last call, of what interrupts (`hw_test_and_clear_intr_active`).
+    /// What happened since the last call, of what interrupts (`udc_irq`, `hw_test_and_clear_intr_active`). With
+    /// [`crate::Config::registers_shared`], nothing in another mode than device.
     pub fn take_interrupts(&mut self) -> Interrupts {
+        if self.config.registers_shared && !self.is_device() {
+            return Interrupts::new();
+        }
         let active = self.registers.load(USBSTS) & self.registers.load(USBINTR);
         self.registers.store(USBSTS, active);
         Interrupts::from(active)
@@ -93,7 +114,8 @@ impl Engine {
         self.registers.store(ENDPTCOMPLETE, self.registers.load(ENDPTCOMPLETE));
         self.wait_clear(ENDPTPRIME, u32::MAX)?;
         let suspend = Interrupts::new().with_suspend(true).into_bits();
-        self.registers.store(USBSTS, suspend);
+        // As in ci_hdrc this clears whatever else is pending, too.
+        self.registers.store(USBSTS, self.registers.load(USBSTS) | suspend);
         self.registers.store(USBINTR, self.registers.load(USBINTR) | suspend);
         Ok(())
     }
@@ -143,13 +165,17 @@ impl Engine {
         !self.otg() || self.registers.read::<OtgSc>().session_valid()
     }
 
-    /// Lets changes of VBUS interrupt, or no more (`udc_id_switch_for_device`, `udc_id_switch_for_host`).
+    /// Lets changes of VBUS interrupt (`udc_id_switch_for_device`), or nothing of OTGSC any more
+    /// (`ci_hdrc_otg_destroy`).
     pub fn watch_vbus(&mut self, on: bool) {
-        if self.otg() {
-            let enable = if on { OTGSC_SESSION } else { 0 };
-            self.registers.update_otgsc(|otgsc| {
-                otgsc.with_status(OTGSC_SESSION).with_enable(otgsc.enable() & !OTGSC_SESSION | enable)
-            });
+        if !self.otg() {
+            return;
+        }
+        if on {
+            self.registers
+                .update_otgsc(|otgsc| otgsc.with_status(OTGSC_SESSION).with_enable(otgsc.enable() | OTGSC_SESSION));
+        } else {
+            self.registers.silence_otgsc();
         }
     }
 

@@ -63,7 +63,9 @@ impl Engine {
                     .with_enable(true)
             });
         }
-        self.endpoint_mut(address)?.setup = Some(setup);
+        let endpoint = self.endpoint_mut(address)?;
+        endpoint.setup = Some(setup);
+        endpoint.named = true;
         Ok(())
     }
 
@@ -72,6 +74,15 @@ impl Engine {
     /// # Errors
     /// No such endpoint, or not enabled; requests are queued.
     pub fn disable(&mut self, address: EndpointAddress) -> Result<(), EngineError> {
+        self.forget(address)?;
+        if !address.is_ep0() {
+            self.registers.update_endpoint(address, |control| control.with_enable(false));
+        }
+        Ok(())
+    }
+
+    /// Disables an endpoint whose queue is empty, and leaves its registers alone.
+    pub(crate) fn forget(&mut self, address: EndpointAddress) -> Result<(), EngineError> {
         let endpoint = self.endpoint_mut(address)?;
         if endpoint.setup.is_none() {
             return Err(EngineError::NoEndpoint(address));
@@ -80,9 +91,6 @@ impl Engine {
             return Err(EngineError::Busy(address));
         }
         endpoint.setup = None;
-        if !address.is_ep0() {
-            self.registers.update_endpoint(address, |control| control.with_enable(false));
-        }
         Ok(())
     }
 
@@ -101,6 +109,13 @@ impl Engine {
             }
         }
         Err(EngineError::Timeout { register: "ENDPTSTAT", bits: bit, state: "set", polls: MOST_ROUNDS })
+    }
+
+    /// [`Engine::flush`], as a function asks for it (`ep_fifo_flush`). ci_hdrc does not know the number of an endpoint
+    /// that was never enabled, and takes it for endpoint 0 OUT.
+    pub(crate) fn flush_fifo(&mut self, address: EndpointAddress) -> Result<(), EngineError> {
+        let named = self.endpoint(address)?.named;
+        self.flush(if named { address } else { EndpointAddress::out(0) })
     }
 
     /// Halts an endpoint, or ends its halt and resets its data toggle; a control endpoint both ways

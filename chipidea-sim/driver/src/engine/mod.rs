@@ -21,7 +21,7 @@ use crate::dtd;
 use crate::endpoint::Endpoint;
 use crate::error::EngineError;
 use crate::names::slot_of;
-use crate::registers::{Register, Registers, UsbCmd};
+use crate::registers::{Register, Registers, USBINTR, USBSTS, UsbCmd};
 
 use heads::Heads;
 
@@ -51,7 +51,22 @@ pub struct Engine {
     endpoints: Vec<Endpoint>,
     buffers: Buffers,
     warnings: Vec<String>,
+    reprime: Reprime,
     live: bool,
+}
+
+/// When a prime may have been lost, and is made up for (`reprime_dtd`).
+#[derive(Clone, Copy, Debug)]
+struct Reprime {
+    on_append: bool,
+    on_retirement: bool,
+}
+
+impl Reprime {
+    /// The errata of 2.x, or all if `always`.
+    fn of(revision: Option<u8>, always: bool) -> Self {
+        Self { on_append: always || revision == Some(2), on_retirement: always || revision == Some(4) }
+    }
 }
 
 impl Engine {
@@ -61,11 +76,16 @@ impl Engine {
     /// # Errors
     /// A controller that cannot be a device, or no memory. Nothing stays allocated then.
     pub fn probe(mmio: Arc<dyn Mmio>, dma: DmaApi, config: Config) -> Result<Self, EngineError> {
-        let registers = Registers::probe(mmio, config.capoffset)?;
-        registers.store(crate::registers::USBINTR, 0);
-        registers.store(crate::registers::USBSTS, u32::MAX);
-        if registers.otg() {
-            registers.update_otgsc(|otgsc| otgsc.with_status(0x7f).with_enable(0));
+        let mut registers = Registers::probe(mmio, config.capoffset)?;
+        registers.leave_low_power();
+        registers.store(USBINTR, 0);
+        registers.store(USBSTS, u32::MAX);
+        let reprime = Reprime::of(registers.revision(), config.reprime);
+        if registers.detect_otg() {
+            registers.silence_otgsc();
+        }
+        if !registers.detect_device() {
+            return Err(EngineError::NoDevice);
         }
         let mut heads = Heads::new(&dma, config.dqh_source, registers.endpoints())?;
         let geometry = Geometry { size: dtd::SIZE, align: ALIGN, boundary: BOUNDARY };
@@ -94,7 +114,7 @@ impl Engine {
         registers.update(|cmd: UsbCmd| cmd.with_run(false));
         let buffers = Buffers::new(config.headroom);
         let (warnings, live) = (Vec::new(), true);
-        Ok(Self { registers, dma, config, heads, descriptors, endpoints, buffers, warnings, live })
+        Ok(Self { registers, dma, config, heads, descriptors, endpoints, buffers, warnings, reprime, live })
     }
 
     /// How it was set up.
@@ -149,9 +169,18 @@ impl Engine {
         }
         self.set_pullup(false);
         self.stop();
+        self.release(done)
+    }
+
+    /// Gives everything back, of a controller that was stopped.
+    pub(crate) fn release(&mut self, done: &mut VecDeque<Completion>) -> Result<(), EngineError> {
         for slot in 0..self.endpoints.len() {
             let address = self.endpoints[slot].address;
-            self.nuke(address, done);
+            if self.endpoints[slot].queue.is_empty() {
+                self.free_pending(address);
+            } else {
+                self.nuke(address, done);
+            }
             if !address.is_ep0() && self.endpoints[slot].setup.is_some() {
                 self.registers.update_endpoint(address, |control| control.with_enable(false));
             }

@@ -202,7 +202,7 @@ impl Engine {
     ) -> Result<bool, EngineError> {
         let bit = endpoint_bit(address);
         last.set_next(&self.dma, first.link() & ADDRESS)?;
-        if self.config.reprime && self.registers.load(ENDPTSTAT) & bit == 0 {
+        if self.reprime.on_append && self.registers.load(ENDPTSTAT) & bit == 0 {
             self.prime_at(address, last)?;
         }
         if self.registers.load(ENDPTPRIME) & bit != 0 {

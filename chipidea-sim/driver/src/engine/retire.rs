@@ -50,7 +50,7 @@ impl Engine {
             let Some(&descriptor) = endpoint.descriptors.front() else { return Ok(None) };
             let token = descriptor.token(&self.dma)?;
             if token.active() {
-                if self.config.reprime && self.registers.load(ENDPTSTAT) & endpoint_bit(address) == 0 {
+                if self.reprime.on_retirement && self.registers.load(ENDPTSTAT) & endpoint_bit(address) == 0 {
                     self.prime_at(address, descriptor)?;
                 }
                 return Ok(None);
@@ -133,6 +133,11 @@ impl Engine {
             self.free_first(address, queued.descriptors);
             done.push_back(self.give_back(address, queued, Err(RequestError::Shutdown)));
         }
+        self.free_pending(address);
+    }
+
+    /// Frees the dTD retired last (`free_pending_td`).
+    pub(super) fn free_pending(&mut self, address: EndpointAddress) {
         if let Some(pending) = self.endpoint_mut(address).ok().and_then(|endpoint| endpoint.pending.take()) {
             self.free(pending);
         }

@@ -21,11 +21,10 @@ impl Engine {
     pub fn read_setup(&mut self) -> Result<SetupPacket, EngineError> {
         let head = self.endpoint(EndpointAddress::out(0))?.head;
         for _ in 0..MOST_ROUNDS {
-            self.registers.update(|cmd: UsbCmd| cmd.with_setup_tripwire(true));
+            self.registers.test_and_update(|cmd: UsbCmd| cmd.with_setup_tripwire(true));
             let bytes = head.setup(&self.dma)?;
-            let held = self.registers.read::<UsbCmd>().setup_tripwire();
-            self.registers.update(|cmd: UsbCmd| cmd.with_setup_tripwire(false));
-            if held {
+            let before = self.registers.test_and_update(|cmd: UsbCmd| cmd.with_setup_tripwire(false));
+            if before.setup_tripwire() {
                 return Ok(SetupPacket::from_bytes(bytes));
             }
         }

@@ -41,7 +41,7 @@ impl ChipideaUdc {
             Ok(setup) => setup,
             Err(error) => {
                 self.engine.warn(format!("setup: {error}"));
-                self.stall_ep0();
+                self.stall_ep0(EP0[0]);
                 return;
             }
         };
@@ -58,13 +58,13 @@ impl ChipideaUdc {
             }
         };
         if result.is_err() {
-            self.stall_ep0();
+            self.stall_ep0(EP0[0]);
         }
     }
 
-    /// Stalls endpoint 0. If a newer SETUP waits, the controller drops the stall.
-    pub(super) fn stall_ep0(&mut self) {
-        if let Err(error) = self.engine.set_halt(EP0[0], true) {
+    /// Stalls endpoint 0, this direction first. If a newer SETUP waits, the controller drops the stall.
+    pub(super) fn stall_ep0(&mut self, first: EndpointAddress) {
+        if let Err(error) = self.engine.set_halt(first, true) {
             self.engine.warn(format!("error: _ep_set_halt: {error}"));
         }
     }

@@ -3,19 +3,18 @@
 use usb::{Direction, EndpointAddress, Gadget, UdcDriver};
 
 use super::ChipideaUdc;
-use crate::registers::Interrupts;
-
-/// Runs of the handler before it gives the processor back; a line that is still up calls it again.
-const MOST_RUNS: u32 = 64;
 
 impl ChipideaUdc {
-    /// Runs until nothing is pending.
-    pub(super) fn handle_interrupts(&mut self, gadget: &mut dyn Gadget) {
+    /// One run (`ci_irq_handler`). The line is level triggered: what comes meanwhile calls it again.
+    pub(super) fn handle_interrupt(&mut self, gadget: &mut dyn Gadget) {
         self.deliver_all(gadget);
-        for _ in 0..MOST_RUNS {
-            if self.engine.is_shut_down() || !self.handle_once(gadget) {
-                break;
-            }
+        if self.engine.is_shut_down() {
+            return;
+        }
+        if self.engine.take_vbus_change() {
+            self.handle_vbus_change(gadget);
+        } else {
+            self.handle_device(gadget);
         }
     }
 
@@ -24,16 +23,9 @@ impl ChipideaUdc {
         self.deliver(gadget);
     }
 
-    /// One run (`ci_irq_handler`). Returns whether anything was pending.
-    fn handle_once(&mut self, gadget: &mut dyn Gadget) -> bool {
-        if self.engine.take_vbus_change() {
-            self.handle_vbus_change(gadget);
-            return true;
-        }
+    /// What happened on the bus (`udc_irq`).
+    fn handle_device(&mut self, gadget: &mut dyn Gadget) {
         let interrupts = self.engine.take_interrupts();
-        if interrupts == Interrupts::new() {
-            return false;
-        }
         // The order is the handler's priority.
         if interrupts.reset() {
             self.handle_bus_reset(gadget);
@@ -56,7 +48,6 @@ impl ChipideaUdc {
                 self.deliver_all(gadget);
             }
         }
-        true
     }
 
     /// Bus reset (`isr_reset_handler`).
@@ -112,7 +103,7 @@ impl ChipideaUdc {
                 Err(error) => Err(error.to_string()),
             };
             if answered.is_err() {
-                self.stall_ep0();
+                self.stall_ep0(endpoint);
             }
         }
     }

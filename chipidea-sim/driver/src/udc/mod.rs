@@ -20,7 +20,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::names::slot_of;
 
-use requests::Ep0Request;
+use requests::{EP0, Ep0Request};
 
 /// Bytes in a full packet of endpoint 0 (`CTRL_PAYLOAD_MAX`).
 const EP0_MAX_PACKET: u16 = 64;
@@ -37,6 +37,8 @@ pub struct ChipideaUdc {
     vbus_active: bool,
     /// What the gadget wants of the pull-up.
     wants_pullup: bool,
+    /// Whether the pull-up is on (`gadget->connected`).
+    connected: bool,
     speed: Option<Speed>,
     self_powered: bool,
     remote_wakeup: bool,
@@ -63,14 +65,12 @@ impl ChipideaUdc {
     /// # Errors
     /// The controller cannot be a device, or there is no memory. Nothing stays allocated then.
     pub fn probe(mmio: Arc<dyn Mmio>, dma: DmaApi, config: Config) -> Result<Self, UdcError> {
-        let mut engine = Engine::probe(mmio, dma, config)?;
-        let vbus_active = engine.vbus();
-        engine.watch_vbus(true);
-        Ok(Self {
-            engine,
+        let mut udc = Self {
+            engine: Engine::probe(mmio, dma, config)?,
             started: false,
-            vbus_active,
+            vbus_active: false,
             wants_pullup: true,
+            connected: false,
             speed: None,
             self_powered: false,
             remote_wakeup: false,
@@ -82,7 +82,10 @@ impl ChipideaUdc {
             wedged: 0,
             done: VecDeque::new(),
             scratch: VecDeque::new(),
-        })
+        };
+        udc.vbus_changed();
+        udc.engine.watch_vbus(true);
+        Ok(udc)
     }
 
     /// Binds to a gadget: endpoint 0 is enabled, and if VBUS is there the controller runs (`ci_udc_start`). A second
@@ -95,7 +98,7 @@ impl ChipideaUdc {
             return Ok(());
         }
         let setup = EndpointSetup { transfer_type: TransferType::Control, max_packet: EP0_MAX_PACKET, mult: 1 };
-        for address in [EndpointAddress::out(0), EndpointAddress::r#in(0)] {
+        for address in EP0 {
             match self.engine.enable(address, setup) {
                 // Enabled by a start that failed later on.
                 Ok(()) | Err(EngineError::Busy(_)) => {}
@@ -165,27 +168,32 @@ impl ChipideaUdc {
         self.scratch = scratch;
     }
 
+    /// Disables an endpoint (`ep_disable`). While the speed is not known nothing can be queued on it, and the
+    /// controller is left alone.
     fn disable_now(&mut self, endpoint: EndpointAddress) -> Result<(), UdcError> {
+        if self.speed.is_none() && self.engine.queued(endpoint) == 0 {
+            return Ok(self.engine.forget(endpoint)?);
+        }
         self.nuke(endpoint);
-        self.set_wedged(endpoint, false);
         Ok(self.engine.disable(endpoint)?)
     }
 
-    /// Ends all activity but that of endpoint 0 (`_gadget_stop_activity`).
+    /// The endpoints but 0 in the order of `gadget->ep_list` (`init_eps`).
+    fn endpoint_list(&self) -> impl Iterator<Item = EndpointAddress> + use<> {
+        let numbers = 1..self.engine.endpoints();
+        numbers.flat_map(|number| [EndpointAddress::out(number), EndpointAddress::r#in(number)])
+    }
+
+    /// Flushes all endpoints and disables all but 0 (`_gadget_stop_activity`).
     fn stop_activity(&mut self) {
-        for number in 0..self.engine.endpoints() {
-            for address in [EndpointAddress::out(number), EndpointAddress::r#in(number)] {
-                if self.engine.endpoint_setup(address).is_none() {
-                    continue;
-                }
-                let ended = if address.is_ep0() {
-                    self.engine.flush(address).map_err(UdcError::from)
-                } else {
-                    self.disable_now(address)
-                };
-                if let Err(error) = ended {
-                    self.engine.warn(format!("{address}: {error}"));
-                }
+        for address in self.endpoint_list().chain(EP0) {
+            let flushed = self.flush(address);
+            self.warn_of(address, flushed);
+        }
+        for address in self.endpoint_list() {
+            if self.engine.endpoint_setup(address).is_some() {
+                let disabled = self.disable_now(address);
+                self.warn_of(address, disabled);
             }
         }
         self.status_ready = false;
@@ -193,6 +201,12 @@ impl ChipideaUdc {
         self.speed = None;
         self.remote_wakeup = false;
         self.suspended = false;
+    }
+
+    fn warn_of(&mut self, endpoint: EndpointAddress, result: Result<(), UdcError>) {
+        if let Err(error) = result {
+            self.engine.warn(format!("{endpoint}: {error}"));
+        }
     }
 }
 
@@ -259,14 +273,18 @@ impl Udc for ChipideaUdc {
     }
 
     fn set_wedge(&mut self, endpoint: EndpointAddress) -> Result<(), UdcError> {
-        self.check_halt(endpoint)?;
-        self.change_halt(endpoint, true)?;
+        self.engine.endpoint_setup(endpoint).ok_or(UdcError::NoEndpoint(endpoint))?;
+        // A wedge whose halt is refused stays, as in ci_hdrc.
         self.set_wedged(endpoint, true);
-        Ok(())
+        self.set_halt(endpoint, true)
     }
 
     fn flush(&mut self, endpoint: EndpointAddress) -> Result<(), UdcError> {
-        Ok(self.engine.flush(endpoint)?)
+        if endpoint.number >= self.engine.endpoints() {
+            return Err(UdcError::NoEndpoint(endpoint));
+        }
+        // ci_hdrc leaves the controller alone until the speed is known.
+        if self.speed.is_none() { Ok(()) } else { Ok(self.engine.flush_fifo(endpoint)?) }
     }
 
     fn set_self_powered(&mut self, on: bool) {
@@ -282,7 +300,7 @@ impl Udc for ChipideaUdc {
             self.start()?;
         }
         if self.started && self.vbus_active {
-            self.engine.set_pullup(on);
+            self.change_pullup(on);
         }
         Ok(())
     }
@@ -300,7 +318,7 @@ impl Udc for ChipideaUdc {
 
 impl UdcDriver for ChipideaUdc {
     fn irq(&mut self, gadget: &mut dyn Gadget) {
-        self.handle_interrupts(gadget);
+        self.handle_interrupt(gadget);
     }
 
     fn take_log(&mut self) -> Vec<String> {
@@ -318,9 +336,17 @@ impl UdcDriver for ChipideaUdc {
     }
 
     fn shutdown(&mut self) -> Result<(), UdcError> {
-        self.engine.watch_vbus(false);
+        if self.engine.is_shut_down() {
+            return Ok(());
+        }
+        self.change_pullup(false);
+        if self.started && self.vbus_active {
+            self.engine.stop();
+            self.stop_activity();
+        }
         let mut scratch = std::mem::take(&mut self.scratch);
-        let result = self.engine.shutdown(&mut scratch);
+        let result = self.engine.release(&mut scratch);
+        self.engine.watch_vbus(false);
         for completion in scratch.drain(..) {
             self.give_back(completion);
         }

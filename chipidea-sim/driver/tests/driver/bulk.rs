@@ -213,7 +213,13 @@ fn a_wedge_outlives_the_hosts_clear() {
     bench.udc.enable(&EndpointDescriptor::new(IN, TransferType::Bulk, 512, 0)).expect("disabled");
     bench.control_out([2, 3, 0, 0, 0x81, 0, 0, 0], &[]).expect("SET_FEATURE halt");
     bench.control_out([2, 1, 0, 0, 0x81, 0, 0, 0], &[]).expect("CLEAR_FEATURE halt");
-    assert_eq!(bench.bulk_in(1, 512), Err(HostError::Timeout), "NAK: the wedge went with the endpoint");
+    assert_eq!(bench.bulk_in(1, 512), Err(HostError::Stall), "as in ci_hdrc the wedge outlives the endpoint, too");
+    bench.udc.set_halt(IN, false).expect("the gadget may");
+    bench.udc.queue(IN, send(2, vec![2; 100])).expect("room");
+    assert_eq!(bench.udc.set_wedge(IN), Err(UdcError::Again(IN)), "there is data to send");
+    bench.control_out([2, 3, 0, 0, 0x81, 0, 0, 0], &[]).expect("SET_FEATURE halt");
+    bench.control_out([2, 1, 0, 0, 0x81, 0, 0, 0], &[]).expect("CLEAR_FEATURE halt");
+    assert_eq!(bench.bulk_in(1, 512), Err(HostError::Stall), "the refused wedge holds");
     bench.shut_down().assert_clean();
 }
 
@@ -305,6 +311,25 @@ fn a_lost_prime_is_made_up_for_only_if_asked() {
         }
         bench.shut_down().assert_clean();
     }
+}
+
+#[test]
+fn revisions_with_a_lost_prime_make_up_for_it() {
+    // ENDPTPRIME; REVISION of the ID register.
+    let lost_first = |revision: u32| {
+        let mut parts = Parts::default();
+        parts.model.id = parts.model.id & !(0xf << 21) | revision << 21;
+        let mut bench = Bench::configured(parts);
+        bench.tap.lose_writes(0x140 + 0x70, 1);
+        bench.udc.queue(IN, send(1, vec![1; 512])).expect("room");
+        bench.udc.queue(IN, send(2, vec![2; 512])).expect("room");
+        let seen = [bench.bulk_in(1, 512), bench.bulk_in(1, 512)];
+        bench.shut_down().assert_clean();
+        seen
+    };
+    assert_eq!(lost_first(2), [Ok(vec![1; 512]), Ok(vec![2; 512])], "2.2 looks when it appends");
+    assert_eq!(lost_first(4), [Ok(vec![2; 512]), Ok(vec![1; 512])], "2.4 looks when it retires");
+    assert_eq!(lost_first(5), [Ok(vec![2; 512]), Err(HostError::Timeout)], "2.5 does not look");
 }
 
 #[test]

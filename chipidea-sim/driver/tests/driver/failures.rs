@@ -7,7 +7,7 @@ use bus::{Mmio, Width};
 use chipidea_driver::{ChipideaUdc, Config, DqhSource};
 use pool::{AllocError, Block, DestroyError, Flags, FreeError, PageError, Policy, Pool};
 use usb::gadget::{Request, UdcError};
-use usb::{EndpointAddress, Udc, UdcDriver, UsbPort};
+use usb::{EndpointAddress, Speed, Udc, UdcDriver, UsbPort};
 
 use crate::bench::{Bench, HostError, Machine, Parts, TestGadget, pattern};
 
@@ -107,6 +107,43 @@ fn without_dtds_endpoint_0_stalls() {
     bench.shut_down().assert_clean();
 }
 
+#[test]
+fn a_status_stage_that_cannot_be_queued_stalls_beginning_with_the_data() {
+    let left = Arc::new(AtomicI64::new(i64::MAX));
+    let mut bench = Bench::attached(Parts { policy: scarce(&left), ..Parts::default() });
+    left.store(1, Ordering::Relaxed);
+    let before = bench.tap.written(0x140 + 0x80).len();
+    assert_eq!(bench.control_in([0x80, 6, 0, 1, 0, 0, 18, 0]), Err(HostError::Stall));
+    let ctrl0 = bench.tap.written(0x140 + 0x80);
+    assert_eq!(ctrl0[before..], [0x0081_0080, 0x0081_0081], "IN, then OUT");
+}
+
+#[test]
+fn an_interrupt_of_the_host_driver_is_not_ours() {
+    // USBSTS and USBINTR with all that interrupts, USBMODE in host mode.
+    let machine = Machine::new(Policy::current());
+    for (registers_shared, handled) in [(true, false), (false, true)] {
+        let cleared = Arc::new(AtomicI64::new(0));
+        let seen = Arc::clone(&cleared);
+        let rule = move |offset| match offset {
+            0x144 => {
+                seen.fetch_add(1, Ordering::Relaxed);
+                0x147
+            }
+            0x148 => 0x147,
+            0x1a8 => 3,
+            _ => 0,
+        };
+        let config = Config { registers_shared, ..Config::default() };
+        let mut udc = ChipideaUdc::probe(registers(rule), machine.api.clone(), config).expect("probes");
+        udc.irq(&mut TestGadget::default());
+        assert_eq!(cleared.load(Ordering::Relaxed) > 0, handled, "USBSTS was looked at");
+        assert_eq!(udc.speed().is_some(), handled);
+        udc.shutdown().expect("everything is given back");
+    }
+    machine.assert_clean();
+}
+
 /// Registers that answer from a rule.
 struct Ruled<F>(F);
 
@@ -144,12 +181,14 @@ fn registers_that_are_not_there_end_the_probe() {
 fn bits_that_never_change_end_in_an_error() {
     let machine = Machine::new(Policy::current());
     let stuck = registers(|_| u32::MAX);
-    let mut udc = ChipideaUdc::probe(stuck, machine.api.clone(), Config::default()).expect("probes");
+    let config = Config { registers_shared: false, ..Config::default() };
+    let mut udc = ChipideaUdc::probe(stuck, machine.api.clone(), config).expect("probes");
     let error = udc.start().expect_err("USBCMD.RST stays set");
     assert_eq!(error, UdcError::Hardware("USBCMD 0x2 is still set after 1000 reads".to_owned()));
+    udc.irq(&mut TestGadget::default());
+    assert_eq!(udc.speed(), Some(Speed::High), "a port change");
     let error = udc.flush(EndpointAddress::out(0)).expect_err("ENDPTFLUSH stays set");
     assert_eq!(error, UdcError::Hardware("ENDPTFLUSH 0x1 is still set after 1000 reads".to_owned()));
-    udc.irq(&mut TestGadget::default());
     assert!(!udc.take_log().is_empty());
     udc.shutdown().expect("everything is given back all the same");
     machine.assert_clean();
@@ -166,11 +205,11 @@ fn bits_that_never_change_end_in_an_error() {
 fn a_tripwire_that_never_holds_ends_in_a_stall() {
     // USBSTS.UI, ENDPTSETUPSTAT, and a USBCMD whose SUTW reads 0; USBMODE in device mode.
     let machine = Machine::new(Policy::current());
-    let rule = |offset| match offset - 0x140 {
-        0x04 | 0x08 => 1,
-        0x68 => 2,
-        0x6c => 1,
-        0x80 => 0x0001_0001,
+    let rule = |offset| match offset {
+        0x144 | 0x148 => 1,
+        0x1a8 => 2,
+        0x1ac => 1,
+        0x1c0 => 0x0001_0001,
         _ => 0,
     };
     let mut udc = ChipideaUdc::probe(registers(rule), machine.api.clone(), Config::default()).expect("probes");
@@ -193,7 +232,8 @@ fn registers_that_say_anything_panic_nobody() {
             (*state >> 32) as u32
         };
         let source = if seed % 2 == 0 { DqhSource::Pool } else { DqhSource::Static };
-        let config = Config { dqh_source: source, reprime: seed % 3 == 0, ..Config::default() };
+        let (reprime, registers_shared) = (seed % 3 == 0, seed % 5 == 0);
+        let config = Config { dqh_source: source, reprime, registers_shared, ..Config::default() };
         let mut udc = ChipideaUdc::probe(registers(rule), machine.api.clone(), config).expect("probes");
         let mut gadget = TestGadget::default();
         let _ = udc.start();

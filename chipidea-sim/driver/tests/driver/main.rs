@@ -1,5 +1,6 @@
 //! The driver on the model: they meet in registers and memory only.
 
+mod accesses;
 mod bench;
 mod bulk;
 mod control;

@@ -15,7 +15,7 @@ use usb::{UdcDriver, UsbPort};
 
 pub(crate) use gadget::{Event, TestGadget};
 pub(crate) use host::{Host, HostError};
-pub(crate) use wire::{Line, Tap};
+pub(crate) use wire::{Access, Line, Tap};
 
 /// 16 MiB whose device addresses are below 4 GiB and never equal to the processor's.
 const SPAN: Span = Span { cpu: CpuAddr(0xffff_8880_0400_0000), dma: DmaAddr(0x8000_0000), len: 16 << 20 };

@@ -30,6 +30,13 @@ enum Due {
     Write(u64),
 }
 
+/// An access to a register: read, or written with a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read(u64),
+    Write(u64, u32),
+}
+
 /// The register window with a tap.
 pub(crate) struct Tap {
     inner: Arc<dyn Mmio>,
@@ -37,6 +44,7 @@ pub(crate) struct Tap {
     visit: Mutex<Option<(Due, Visitor)>>,
     writes: Mutex<Vec<(u64, u32)>>,
     swallow: Mutex<Option<(u64, u32)>>,
+    record: Mutex<Option<Vec<Access>>>,
 }
 
 impl Tap {
@@ -47,6 +55,20 @@ impl Tap {
             visit: Mutex::default(),
             writes: Mutex::default(),
             swallow: Mutex::default(),
+            record: Mutex::default(),
+        }
+    }
+
+    /// The accesses of `act`.
+    pub(crate) fn during(&self, act: impl FnOnce()) -> Vec<Access> {
+        *self.record.lock() = Some(Vec::new());
+        act();
+        self.record.lock().take().expect("nobody else records")
+    }
+
+    fn note(&self, access: Access) {
+        if let Some(record) = &mut *self.record.lock() {
+            record.push(access);
         }
     }
 
@@ -96,11 +118,13 @@ impl Preempt for Tap {
 impl Mmio for Tap {
     fn read(&self, offset: u64, width: Width) -> u64 {
         self.at(Point::RegisterRead(offset));
+        self.note(Access::Read(offset));
         self.inner.read(offset, width)
     }
 
     fn write(&self, offset: u64, width: Width, value: u64) {
         self.at(Point::RegisterWrite(offset));
+        self.note(Access::Write(offset, value as u32));
         if let Some((lost, count)) = &mut *self.swallow.lock()
             && *lost == offset
             && *count > 0
