@@ -7,7 +7,10 @@ use std::sync::Arc;
 use bus::{Access, AccessKind, Belief, CpuAddr, DmaAddr, Kind, Owner, Watch};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use pool::contract::{self, Config};
-use pool::{Direction, DmaPool, Flags, Geometry, Ledger, Memory, PageAllocator, PageOrder, PageSource, Span, policy};
+use pool::{
+    Direction, DmaApi, DmaPool, Flags, Geometry, Ledger, Memory, PageAllocator, PageOrder, PageSource, Policy, Span,
+    policy,
+};
 
 static KIND: Kind = Kind { name: "dQH", label: |index, f: &mut fmt::Formatter<'_>| write!(f, "dQH {index}") };
 
@@ -77,6 +80,27 @@ fn access(c: &mut Criterion) {
     assert_eq!(ledger.findings_total(), 0, "what is measured is the way without a finding");
 }
 
+/// A driver's own accesses: descriptor words and copies, with the ledger's judgement.
+fn driver(c: &mut Criterion) {
+    let (memory, source) = machine(4 << 20);
+    let ledger = Ledger::new(Arc::clone(&memory));
+    let api = DmaApi::new(Arc::clone(&memory), source, Policy::current(), Arc::clone(&ledger));
+    let pool = api.create_pool("dtd", Geometry { size: 64, align: 64, boundary: 0 }).expect("a pool");
+    let block = pool.alloc(Flags::KERNEL).expect("a block");
+    let ring = api.alloc_coherent(4096, Flags::KERNEL).expect("a page");
+    let buffer = api.kmalloc(16384, Flags::KERNEL).expect("pages");
+    let data = [7; 512];
+    let mut group = c.benchmark_group("driver");
+    for (name, word) in [("block", block.cpu.offset(8)), ("coherent", ring.cpu.offset(64)), ("buffer", buffer)] {
+        group.bench_function(format!("store_u32/{name}"), |b| b.iter(|| api.store_u32(black_box(word), 1)));
+    }
+    group.bench_function("store_u32/unwatched", |b| b.iter(|| memory.store_u32(black_box(block.cpu), 1)));
+    group.bench_function("load_u32/block", |b| b.iter(|| api.load_u32(black_box(block.cpu))));
+    group.bench_function("write/512", |b| b.iter(|| api.write(black_box(buffer), &data)));
+    group.finish();
+    assert_eq!(ledger.findings_total(), 0, "what is measured is the way without a finding");
+}
+
 fn contract_stage(c: &mut Criterion) {
     let mut group = c.benchmark_group("contract");
     group.sample_size(10);
@@ -87,5 +111,5 @@ fn contract_stage(c: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, access, contract_stage, watched, policies);
+criterion_group!(benches, access, driver, contract_stage, watched, policies);
 criterion_main!(benches);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bus::{AccessKind, CpuAddr, DmaAddr, Owner, Point, Preempt};
 use thiserror::Error;
 
+use crate::driver_access::DriverAccess;
 use crate::error::CreateError;
 use crate::ledger::Ledger;
 use crate::memory::{CpuFault, Memory};
@@ -54,6 +55,7 @@ pub enum MapError {
 /// What a driver gets to reach memory: pools, buffers, mappings, and its own accesses to descriptors.
 ///
 /// Coherent, without an IOMMU. Descriptor accesses ([`DmaApi::load_u32`], [`DmaApi::store_u32`]) are preemption points.
+/// They and copies are judged: blocks in use, coherent and mapped memory, and buffers are the driver's, nothing else is.
 #[derive(Clone)]
 pub struct DmaApi {
     memory: Arc<Memory>,
@@ -120,11 +122,18 @@ impl DmaApi {
     /// # Errors
     /// [`PageError`] if there is no page.
     pub fn kmalloc(&self, len: u64, flags: Flags) -> Result<CpuAddr, PageError> {
-        self.slab.alloc(len, flags)
+        let buffer = self.slab.alloc(len, flags)?;
+        if let (Some((room, _)), Some(dma)) = (self.slab.room(buffer), self.memory.dma(buffer)) {
+            self.ledger.buffer_given(dma, room);
+        }
+        Ok(buffer)
     }
 
     /// Gives a buffer back (`kfree`). Returns `false` if it is none.
     pub fn kfree(&self, buffer: CpuAddr) -> bool {
+        if let (Some((room, stays)), Some(dma)) = (self.slab.room(buffer), self.memory.dma(buffer)) {
+            self.ledger.buffer_freed(dma, room, stays);
+        }
         self.slab.free(buffer)
     }
 
@@ -154,7 +163,9 @@ impl DmaApi {
     /// [`CpuFault`] if it is not mapped or not aligned.
     pub fn load_u32(&self, cpu: CpuAddr) -> Result<u32, CpuFault> {
         self.at(Point::DescriptorRead);
-        self.memory.load_u32(cpu)
+        let value = self.memory.load_u32(cpu)?;
+        self.accessed(cpu, 4, AccessKind::Read);
+        Ok(value)
     }
 
     /// Writes a word of a descriptor.
@@ -163,7 +174,9 @@ impl DmaApi {
     /// [`CpuFault`] if it is not mapped or not aligned.
     pub fn store_u32(&self, cpu: CpuAddr, value: u32) -> Result<(), CpuFault> {
         self.at(Point::DescriptorWrite);
-        self.memory.store_u32(cpu, value)
+        self.memory.store_u32(cpu, value)?;
+        self.accessed(cpu, 4, AccessKind::Write);
+        Ok(())
     }
 
     /// Copies data out of a buffer.
@@ -171,7 +184,9 @@ impl DmaApi {
     /// # Errors
     /// [`CpuFault`] if a byte is not mapped.
     pub fn read(&self, cpu: CpuAddr, buffer: &mut [u8]) -> Result<(), CpuFault> {
-        self.memory.read(cpu, buffer)
+        self.memory.read(cpu, buffer)?;
+        self.accessed(cpu, buffer.len() as u64, AccessKind::Read);
+        Ok(())
     }
 
     /// Copies data into a buffer.
@@ -179,7 +194,16 @@ impl DmaApi {
     /// # Errors
     /// [`CpuFault`] if a byte is not mapped.
     pub fn write(&self, cpu: CpuAddr, data: &[u8]) -> Result<(), CpuFault> {
-        self.memory.write(cpu, data)
+        self.memory.write(cpu, data)?;
+        self.accessed(cpu, data.len() as u64, AccessKind::Write);
+        Ok(())
+    }
+
+    /// Has an access judged that was done.
+    fn accessed(&self, cpu: CpuAddr, len: u64, kind: AccessKind) {
+        if let Some(dma) = self.memory.dma(cpu) {
+            self.ledger.driver_access(&DriverAccess { cpu, dma, len, kind });
+        }
     }
 
     fn at(&self, point: Point) {

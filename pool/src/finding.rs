@@ -4,6 +4,7 @@ use std::fmt;
 
 use bus::{Access, AccessKind, DmaAddr, LayoutContract, Owner};
 
+use crate::driver_access::{DriverAccess, Wild};
 use crate::ledger::AddressOrder;
 use crate::pool::Block;
 
@@ -101,6 +102,8 @@ pub enum Found {
     Unclaimed,
     /// A free block of the pool with this name.
     FreeBlock(String, BlockState),
+    /// Memory of the pool with this name that it never handed out, and that is no block as far as is known.
+    PoolMemory(String),
     /// The middle of something.
     Interior,
     /// Memory that no one mapped, or none.
@@ -155,6 +158,15 @@ pub enum Finding {
         /// The pool's own data that the write hit.
         damaged: Vec<&'static str>,
     },
+    /// The device reached memory of a pool that is in none of its blocks: a gap at a boundary, what is left of a page.
+    OutsideBlocks {
+        /// The access.
+        access: Access,
+        /// The pool.
+        pool: String,
+        /// The pool's own data in free blocks that a write ran into.
+        damaged: Vec<&'static str>,
+    },
     /// One access touched a live block and what lies behind it.
     CrossesBlocks {
         /// The access.
@@ -176,12 +188,52 @@ pub enum Finding {
         /// The access.
         access: Access,
     },
-    /// The pool handed out an address that it does not own: its own data in DMA memory was rewritten.
+    /// The driver itself used a block of a pool that is free.
+    DriverUseAfterFree {
+        /// The access.
+        access: DriverAccess,
+        /// The pool.
+        pool: String,
+        /// What the block was.
+        state: BlockState,
+        /// Offset of the access in the block, in bytes.
+        offset: u64,
+        /// The pool's own data that a write hit.
+        damaged: Vec<&'static str>,
+    },
+    /// One access of the driver touched a live block and what lies behind it.
+    DriverCrossesBlocks {
+        /// The access.
+        access: DriverAccess,
+        /// The pool.
+        pool: String,
+        /// The block that it began in.
+        owner: Option<Owner>,
+        /// Bytes of the access before the end of that block.
+        inside: u64,
+        /// The pool's own data in free blocks that a write hit.
+        damaged: Vec<&'static str>,
+    },
+    /// The driver reached memory that nobody gave it.
+    DriverWildAccess {
+        /// The access.
+        access: DriverAccess,
+        /// What it is.
+        wild: Wild,
+    },
+    /// The pool broke a promise after its own data in DMA memory had been rewritten, such as by handing out an address that
+    /// it does not own.
     AttackerAddress {
         /// The pool.
         pool: String,
         /// What it handed out.
         block: Block,
+        /// The promise.
+        promise: Promise,
+        /// What was seen of that.
+        seen: String,
+        /// The first write to its own data that was seen: by whom, where, over what.
+        written: String,
     },
     /// A pool broke a promise.
     PoolContract {
@@ -212,9 +264,13 @@ impl Finding {
         match self {
             Self::ReadOfFreedBlock { .. } => "ReadOfFreedBlock",
             Self::WriteToFreedBlock { .. } => "WriteToFreedBlock",
+            Self::OutsideBlocks { .. } => "OutsideBlocks",
             Self::CrossesBlocks { .. } => "CrossesBlocks",
             Self::Unmapped { .. } => "Unmapped",
             Self::AgainstDirection { .. } => "AgainstDirection",
+            Self::DriverUseAfterFree { .. } => "DriverUseAfterFree",
+            Self::DriverCrossesBlocks { .. } => "DriverCrossesBlocks",
+            Self::DriverWildAccess { .. } => "DriverWildAccess",
             Self::AttackerAddress { .. } => "AttackerAddress",
             Self::PoolContract { .. } => "PoolContract",
             Self::WrongFree { .. } => "WrongFree",
@@ -239,6 +295,29 @@ fn verb(kind: AccessKind) -> &'static str {
     }
 }
 
+/// What a write damaged, to follow what was written.
+pub(crate) fn over(damaged: &[&'static str]) -> String {
+    if damaged.is_empty() { String::new() } else { format!("; it damaged the pool's {}", damaged.join(" and ")) }
+}
+
+/// A free block in words.
+struct Free<'a>(&'a str, BlockState);
+
+impl fmt::Display for Free<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(pool, state) = self;
+        match state {
+            BlockState::NeverAllocated => write!(f, "a free block of pool {pool} (never handed out)"),
+            BlockState::Freed { owner: Some(owner), generation } => {
+                write!(f, "a freed block of pool {pool} (last {owner}, use {generation})")
+            }
+            BlockState::Freed { owner: None, generation } => {
+                write!(f, "a freed block of pool {pool} (use {generation})")
+            }
+        }
+    }
+}
+
 impl fmt::Display for BlockState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -254,7 +333,8 @@ impl fmt::Display for Found {
         match self {
             Self::Claimed(owner) => write!(f, "the driver's {owner}"),
             Self::Unclaimed => f.write_str("a block that the driver did not name"),
-            Self::FreeBlock(pool, state) => write!(f, "a free block of pool {pool} ({state})"),
+            Self::FreeBlock(pool, state) => Free(pool, *state).fmt(f),
+            Self::PoolMemory(pool) => write!(f, "memory of pool {pool} that it never handed out"),
             Self::Interior => f.write_str("the middle of another object"),
             Self::Unmapped => f.write_str("memory that no one mapped"),
         }
@@ -284,21 +364,36 @@ impl fmt::Display for LayoutFinding {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ReadOfFreedBlock { access, pool, state } => write!(
+            Self::ReadOfFreedBlock { access, pool, state } => {
+                let free = Free(pool, *state);
+                write!(f, "the device read {} at {} ({} bytes): {free}", access.belief, access.addr, access.len)
+            }
+            Self::WriteToFreedBlock { access: Access { belief, addr, len, .. }, pool, state, offset, damaged } => {
+                let free = Free(pool, *state);
+                write!(f, "the device wrote {belief} at {addr} ({len} bytes), byte {offset} of {free}{}", over(damaged))
+            }
+            Self::OutsideBlocks { access: Access { belief, addr, len, kind }, pool, damaged } => write!(
                 f,
-                "the device read {} at {} ({} bytes): a free block of pool {pool} ({state})",
-                access.belief, access.addr, access.len
+                "the device {} {belief} at {addr} ({len} bytes): memory of pool {pool} that it never handed out{}",
+                verb(*kind),
+                over(damaged)
             ),
-            Self::WriteToFreedBlock { access, pool, state, offset, damaged } => {
-                write!(
-                    f,
-                    "the device wrote {} at {} ({} bytes), byte {offset} of a free block of pool {pool} ({state})",
-                    access.belief, access.addr, access.len
-                )?;
-                if !damaged.is_empty() {
-                    write!(f, "; it damaged the pool's {}", damaged.join(" and "))?;
+            Self::DriverUseAfterFree { access, pool, state, offset, damaged } => {
+                write!(f, "{access}, byte {offset} of {}{}", Free(pool, *state), over(damaged))
+            }
+            Self::DriverCrossesBlocks { access, pool, owner, inside, damaged } => {
+                match owner {
+                    Some(owner) => write!(f, "{access}: {owner} of pool {pool} ends after {inside} of them")?,
+                    None => write!(f, "{access}: its block of pool {pool} ends after {inside} of them")?,
                 }
-                Ok(())
+                f.write_str(&over(damaged))
+            }
+            Self::DriverWildAccess { access, wild } => {
+                write!(f, "{access}: {wild}")?;
+                match wild {
+                    Wild::PoolMemory { damaged, .. } => f.write_str(&over(damaged)),
+                    _ => Ok(()),
+                }
             }
             Self::CrossesBlocks { access, pool, owner, inside } => {
                 write!(f, "the device {} {} at {}", verb(access.kind), access.belief, access.addr)?;
@@ -323,9 +418,9 @@ impl fmt::Display for Finding {
                 access.addr,
                 access.len
             ),
-            Self::AttackerAddress { pool, block } => write!(
+            Self::AttackerAddress { pool, block, promise, seen, written } => write!(
                 f,
-                "pool {pool} handed out {} / {}, which is not its own: its links were rewritten in DMA memory",
+                "pool {pool} broke its promise {promise:?} with {} / {}: {seen}; before, {written}",
                 block.cpu, block.dma
             ),
             Self::PoolContract { pool, promise, seen } => {

@@ -11,6 +11,7 @@
 
 mod api;
 pub mod contract;
+mod driver_access;
 mod error;
 mod finding;
 mod ledger;
@@ -22,6 +23,7 @@ mod slab;
 mod watched;
 
 pub use api::{Direction, DmaApi, MapError};
+pub use driver_access::{DriverAccess, Wild};
 pub use error::{AllocError, CreateError, DestroyError, FreeError};
 pub use finding::{Blame, BlockState, Finding, Found, LayoutFinding, Promise};
 pub use ledger::{AddressOrder, Counts, Ledger, Place};

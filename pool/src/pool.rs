@@ -115,6 +115,8 @@ pub struct MetadataField {
 }
 
 /// Where a pool keeps its own data.
+///
+/// Blame rests on it: see [`Policy::metadata`](crate::Policy::metadata) for what a wrong one leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metadata {
     /// Outside the memory that devices reach.

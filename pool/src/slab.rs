@@ -86,6 +86,14 @@ impl Slab {
         true
     }
 
+    /// Room of a live buffer in bytes, and whether its memory stays the slab's when it is freed.
+    pub(crate) fn room(&self, buffer: CpuAddr) -> Option<(u64, bool)> {
+        self.state.lock().live.get(&buffer).map(|live| match live {
+            Live::Class(class) => (*class, true),
+            Live::Pages(pages) => (pages.len, false),
+        })
+    }
+
     /// Buffers that are in use.
     #[must_use]
     pub fn live(&self) -> usize {

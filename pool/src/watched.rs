@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{AllocError, CreateError, DestroyError, FreeError};
-use crate::finding::{Finding, Promise};
+use crate::finding::Promise;
 use crate::ledger::{Ledger, PoolId};
 use crate::memory::Memory;
 use crate::page::{PageError, PageSource, Pages};
@@ -77,14 +77,10 @@ impl DmaPool {
     /// # Errors
     /// As [`Pool::alloc`].
     pub fn alloc(&self, flags: Flags) -> Result<Block, AllocError> {
-        let block = self.pool.alloc(flags)?;
-        self.ledger.handed_out(self.id, block);
-        if flags.zero
-            && let Some(offset) = self.first_nonzero(block)
-        {
-            let seen = format!("byte {offset} of {} is not zero", block.dma);
-            self.ledger.report(Finding::PoolContract { pool: self.name.clone(), promise: Promise::Zeroing, seen });
-        }
+        let block = self.pool.alloc(flags).inspect_err(|error| self.judge_error(error))?;
+        // Before it counts as handed out: whoever writes to it until then writes to a free block.
+        let dirty = if flags.zero { self.first_nonzero(block) } else { None };
+        self.ledger.handed_out(self.id, block, dirty);
         Ok(block)
     }
 
@@ -93,8 +89,20 @@ impl DmaPool {
     /// # Errors
     /// As [`Pool::free`]: what the policy itself notices.
     pub fn free(&self, block: Block) -> Result<(), FreeError> {
-        self.ledger.freed(self.id, block);
-        self.pool.free(block)
+        let right = self.ledger.freed(self.id, block);
+        self.pool.free(block).inspect_err(|error| {
+            if right {
+                self.ledger.broke(self.id, Promise::NoLeak, block, format!("it did not take it back: {error}"));
+            }
+        })
+    }
+
+    /// A list that leads out of memory was the pool's to keep, unless others wrote to it.
+    fn judge_error(&self, error: &AllocError) {
+        if let AllocError::DamagedList { link, .. } = error {
+            let block = Block { cpu: *link, dma: self.memory.dma(*link).unwrap_or_default() };
+            self.ledger.broke(self.id, Promise::OwnPages, block, error.to_string());
+        }
     }
 
     /// Destroys the pool (`dma_pool_destroy`).

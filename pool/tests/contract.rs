@@ -362,7 +362,7 @@ fn a_boundary_beyond_the_page_breaks_the_page_list() {
         let own_pages = report.broken().find(|&(promise, _)| promise == Promise::OwnPages);
         assert_eq!(own_pages.is_some(), policy.name == "page-list", "{report}");
         if let Some((_, violation)) = own_pages {
-            assert!(matches!(violation.finding, Finding::AttackerAddress { .. }), "{report}");
+            assert!(matches!(violation.finding, Finding::PoolContract { .. }), "{report}");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use bus::{AccessKind, DmaAddr, Owner};
 
+use super::buffers::{Buffer, Buffers};
 use super::pool_page::PoolPage;
 use crate::api::Direction;
 use crate::memory::Span;
@@ -30,6 +31,7 @@ struct Frame {
     pool_page: u32,
     /// Numbers of the mappings that touch the frame, the oldest first.
     mappings: Vec<u32>,
+    buffers: Option<Box<Buffers>>,
 }
 
 /// What is at an address.
@@ -168,6 +170,36 @@ impl Map {
             .filter(|frame| frame.pool_page == number + 1)
             .for_each(|frame| frame.pool_page = 0);
         Some(page)
+    }
+
+    /// What `len` bytes in one frame are to a slab; `inside`: the bytes before them are in a live buffer.
+    pub(super) fn buffer(&self, addr: u64, len: u64, inside: bool) -> Buffer {
+        match self.frame(addr).and_then(|frame| frame.buffers.as_deref()) {
+            Some(buffers) => buffers.at(addr % FRAME, len, inside),
+            None if inside => Buffer::EndsAfter(0),
+            None => Buffer::None,
+        }
+    }
+
+    /// Records that a slab gave a buffer.
+    pub(super) fn add_buffer(&mut self, start: u64, len: u64) {
+        self.buffers_mut(start, len, |buffers, offset, len, begins| buffers.give(offset, len, begins));
+    }
+
+    /// Records that a buffer was freed, and whether its memory stays the slab's.
+    pub(super) fn remove_buffer(&mut self, start: u64, len: u64, stays: bool) {
+        self.buffers_mut(start, len, |buffers, offset, len, _| buffers.take_back(offset, len, stays));
+    }
+
+    /// Every frame of a buffer: the offset and length of the buffer's part in it, and whether that is its begin.
+    fn buffers_mut(&mut self, start: u64, len: u64, mut each: impl FnMut(&mut Buffers, u64, u64, bool)) {
+        let (mut at, mut left) = (start, len);
+        for frame in self.frames_mut(start, len) {
+            let part = left.min(FRAME - at % FRAME);
+            each(frame.buffers.get_or_insert_default(), at % FRAME, part, at == start);
+            at += part;
+            left -= part;
+        }
     }
 
     pub(super) fn add_mapping(&mut self, start: u64, len: u64, direction: Direction) {

@@ -2,37 +2,39 @@
 //!
 //! It wraps any pool from outside and never looks into one. Every query is O(1) by page; only a finding costs more.
 
+mod buffers;
+mod dirt;
 mod judge;
+mod kept;
 mod layout;
 mod map;
 mod order;
 mod place;
 mod pool_page;
+mod pool_record;
+mod pools;
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use bus::{Access, DmaAddr, LayoutContract, Owner, Watch};
+use bus::{Access, AccessKind, DmaAddr, LayoutContract, Owner, Watch};
 use parking_lot::Mutex;
 
 use crate::api::Direction;
-use crate::finding::{BlockState, Finding, Promise};
+use crate::driver_access::DriverAccess;
+use crate::finding::Finding;
 use crate::memory::Memory;
-use crate::page::Pages;
-use crate::policy::Policy;
-use crate::pool::{Block, Geometry, Metadata};
 
+use judge::Judgement;
+use kept::Kept;
+use layout::Compared;
 use map::Map;
-use pool_page::PoolPage;
+use pool_record::{PoolRecord, PoolState};
+
+pub(crate) use pools::PoolId;
 
 pub use order::AddressOrder;
 pub use place::Place;
-
-/// Findings that are kept; more are counted only.
-const MOST_FINDINGS: usize = 64;
-/// First allocations of a pool that are remembered for its order.
-const REMEMBERED: usize = 64;
 
 /// How much a ledger has seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,6 +43,8 @@ pub struct Counts {
     pub allocations: u64,
     /// Accesses of devices that were judged.
     pub accesses: u64,
+    /// Those of them that lay in live blocks of pools.
+    pub pool_accesses: u64,
 }
 
 /// Everything that is allocated or mapped, and what was wrong.
@@ -52,69 +56,51 @@ pub struct Ledger {
 struct State {
     map: Map,
     pools: Vec<PoolRecord>,
-    findings: Vec<Finding>,
-    uncounted: u64,
+    findings: Kept,
     counts: Counts,
+    /// Registers whose layouts fitted though the driver named nothing of what lies there.
+    unnamed: Vec<&'static str>,
 }
-
-struct PoolRecord {
-    name: String,
-    metadata: Metadata,
-    size: u64,
-    align: u64,
-    boundary: u64,
-    /// From one block to the next, if blocks lie as dma_pool lays them out.
-    distance: u64,
-    first: Vec<DmaAddr>,
-    /// Blocks in use that lie in no page of the pool.
-    strays: BTreeSet<u64>,
-    pages: usize,
-    state: PoolState,
-    /// A device rewrote the pool's own data.
-    damaged: bool,
-    /// The driver freed what was not its to free.
-    misused: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum PoolState {
-    InUse,
-    /// Its pages may go, whoever holds blocks in them.
-    Ending,
-    /// The record may be used again.
-    Gone,
-}
-
-/// A pool's number in the ledger.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PoolId(usize);
 
 impl Ledger {
     /// An empty ledger over `memory`.
     #[must_use]
     pub fn new(memory: Arc<Memory>) -> Arc<Self> {
         let map = Map::new(memory.spans());
-        let state = State { map, pools: Vec::new(), findings: Vec::new(), uncounted: 0, counts: Counts::default() };
+        let (findings, counts) = (Kept::default(), Counts::default());
+        let state = State { map, pools: Vec::new(), findings, counts, unnamed: Vec::new() };
         Arc::new(Self { memory, state: Mutex::new(state) })
     }
 
-    /// What was found so far, in order; of a flood only its beginning.
+    /// What was found so far, in order; of a flood its beginning, and the first of every name and blame.
     #[must_use]
     pub fn findings(&self) -> Vec<Finding> {
-        self.state.lock().findings.clone()
+        self.state.lock().findings.all().to_vec()
     }
 
     /// How many findings there were in all.
     #[must_use]
     pub fn findings_total(&self) -> u64 {
-        let state = self.state.lock();
-        state.findings.len() as u64 + state.uncounted
+        self.state.lock().findings.total()
     }
 
     /// How much was seen.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.state.lock().counts
+    }
+
+    /// Accesses of devices that lay in live blocks of pools called `pool`, of those that are no more too.
+    #[must_use]
+    pub fn accesses_of(&self, pool: &str) -> u64 {
+        self.state.lock().pools.iter().filter(|record| record.name == pool).map(|record| record.accesses).sum()
+    }
+
+    /// Registers with a layout contract that held though the driver claimed no object of its kind: that the right memory
+    /// was there was seen, that it was meant for the right objects was not.
+    #[must_use]
+    pub fn unnamed_layouts(&self) -> Vec<&'static str> {
+        self.state.lock().unnamed.clone()
     }
 
     /// Blocks of pools in use, with their pool's name and the driver's claim.
@@ -187,170 +173,30 @@ impl Ledger {
         self.state.lock().map.remove_mapping(addr.0).is_some()
     }
 
+    /// Records that a slab gave the driver a buffer.
+    pub(crate) fn buffer_given(&self, addr: DmaAddr, len: u64) {
+        self.state.lock().map.add_buffer(addr.0, len);
+    }
+
+    /// Records that the driver freed a buffer, and whether its memory stays the slab's.
+    pub(crate) fn buffer_freed(&self, addr: DmaAddr, len: u64, stays: bool) {
+        self.state.lock().map.remove_buffer(addr.0, len, stays);
+    }
+
+    /// Judges an access of the driver itself.
+    pub(crate) fn driver_access(&self, access: &DriverAccess) {
+        let mut state = self.state.lock();
+        if let Some(finding) = state.judge_driver(access) {
+            if access.kind == AccessKind::Write {
+                state.tampered(access.dma.0, access.len, &access.to_string());
+            }
+            state.findings.push(*finding);
+        }
+    }
+
     /// Adds a finding.
     pub fn report(&self, finding: Finding) {
-        self.state.lock().report(finding);
-    }
-
-    pub(crate) fn pool_created(&self, name: &str, policy: &Policy, geometry: Geometry) -> PoolId {
-        let mut state = self.state.lock();
-        let align = geometry.align.max(1);
-        let distance = geometry.size.max(policy.smallest).max(1);
-        let record = PoolRecord {
-            name: name.to_owned(),
-            metadata: policy.metadata,
-            size: geometry.size.max(1),
-            align,
-            boundary: geometry.boundary,
-            // Wrong geometries come here too, before the policy refuses them.
-            distance: distance.checked_next_multiple_of(align).unwrap_or(distance),
-            first: Vec::new(),
-            strays: BTreeSet::new(),
-            pages: 0,
-            state: PoolState::InUse,
-            damaged: false,
-            misused: false,
-        };
-        let reusable = |pool: &PoolRecord| pool.state == PoolState::Gone && pool.pages == 0 && pool.name == name;
-        match state.pools.iter().position(reusable) {
-            Some(id) => {
-                state.pools[id] = record;
-                PoolId(id)
-            }
-            None => {
-                state.pools.push(record);
-                PoolId(state.pools.len() - 1)
-            }
-        }
-    }
-
-    /// Records that the pool is being destroyed: pages that go take their blocks with them.
-    pub(crate) fn pool_ending(&self, id: PoolId) {
-        self.state.lock().pools[id.0].state = PoolState::Ending;
-    }
-
-    /// Records that the pool was not destroyed after all.
-    pub(crate) fn pool_stays(&self, id: PoolId) {
-        self.state.lock().pools[id.0].state = PoolState::InUse;
-    }
-
-    /// Records that the pool is no more.
-    pub(crate) fn pool_gone(&self, id: PoolId) {
-        self.state.lock().pools[id.0].state = PoolState::Gone;
-    }
-
-    pub(crate) fn page_added(&self, id: PoolId, pages: Pages) {
-        let mut state = self.state.lock();
-        let pool = &mut state.pools[id.0];
-        pool.pages += 1;
-        // Usually a block begins at a multiple of the largest power of two that divides the distance between blocks.
-        let page = PoolPage::new(id.0, pages.dma.0, pages.len, pool.distance & pool.distance.wrapping_neg());
-        state.map.add_pool_page(page);
-    }
-
-    pub(crate) fn page_removed(&self, pages: Pages) {
-        let mut state = self.state.lock();
-        let Some(page) = state.map.remove_pool_page(pages.dma) else { return };
-        let pool = &mut state.pools[page.pool];
-        pool.pages = pool.pages.saturating_sub(1);
-        let live = page.blocks().iter().find(|block| block.is_live());
-        if let Some(live) = live.filter(|_| pool.state == PoolState::InUse) {
-            let block =
-                Block { cpu: self.memory.cpu(DmaAddr(live.start)).unwrap_or_default(), dma: DmaAddr(live.start) };
-            let seen = format!("the page at {} was given back, and {} is in use", pages.dma, block.dma);
-            let finding = pool.broken(Promise::OwnPages, block, seen);
-            state.report(finding);
-        }
-    }
-
-    /// Records that the pool handed out `block`, and holds it against what dma_pool promises.
-    pub(crate) fn handed_out(&self, id: PoolId, block: Block) {
-        let mut state = self.state.lock();
-        state.counts.allocations += 1;
-        let State { map, pools, .. } = &mut *state;
-        let pool = &mut pools[id.0];
-        if pool.first.len() < REMEMBERED {
-            pool.first.push(block.dma);
-        }
-        let (size, align, boundary) = (pool.size, pool.align, pool.boundary);
-        let page = map.pool_page_mut(block.dma.0);
-        let Some(page) = page.filter(|page| page.pool == id.0 && page.holds(block.dma.0, size)) else {
-            pool.strays.insert(block.dma.0);
-            let seen = format!("{} and {size} bytes are not in a page of this pool", block.dma);
-            let finding = pool.broken(Promise::OwnPages, block, seen);
-            state.report(finding);
-            return;
-        };
-        let mut findings = Vec::new();
-        if let Some(other) = page.hand_out(block, size) {
-            let holder = other.owner.map_or_else(|| "no one named".to_owned(), |owner| owner.to_string());
-            let seen = format!("{} overlaps the live block at {:#x} ({holder})", block.dma, other.start);
-            findings.push(pool.broken(Promise::NoOverlap, block, seen));
-        }
-        if self.memory.cpu(block.dma) != Some(block.cpu) {
-            let seen = format!("{} and {} are not the same memory", block.cpu, block.dma);
-            findings.push(pool.broken(Promise::SameMemory, block, seen));
-        }
-        if !block.dma.0.is_multiple_of(align) {
-            let seen = format!("{} is not aligned to {align} bytes", block.dma);
-            findings.push(pool.broken(Promise::Alignment, block, seen));
-        }
-        if boundary != 0 && block.dma.0 / boundary != (block.dma.0 + (size - 1)) / boundary {
-            let seen = format!("{} and {size} bytes cross a multiple of {boundary}", block.dma);
-            findings.push(pool.broken(Promise::Boundary, block, seen));
-        }
-        findings.into_iter().for_each(|finding| state.report(finding));
-    }
-
-    /// Records that the driver frees `block`; a wrong free is a finding.
-    pub(crate) fn freed(&self, id: PoolId, block: Block) {
-        let mut state = self.state.lock();
-        let State { map, pools, .. } = &mut *state;
-        let pool = &mut pools[id.0];
-        if pool.strays.remove(&block.dma.0) {
-            return;
-        }
-        let seen = match map.pool_page_mut(block.dma.0) {
-            Some(page) if page.pool == id.0 => match page.beginning_at(block.dma.0) {
-                Some(record) if record.is_live() => {
-                    if record.cpu == block.cpu {
-                        record.holders -= 1;
-                        return;
-                    }
-                    format!("it was handed out as {} / {}", record.cpu, block.dma)
-                }
-                Some(_) => "it is free already".to_owned(),
-                None => match page.block(block.dma.0) {
-                    Some(around) if around.is_live() && around.contains(block.dma.0) => {
-                        format!("it lies inside the block at {:#x}", around.start)
-                    }
-                    _ => "no block begins there".to_owned(),
-                },
-            },
-            _ => "it lies in no page of this pool".to_owned(),
-        };
-        pool.misused = true;
-        let pool = pool.name.clone();
-        state.report(Finding::WrongFree { pool, block, seen });
-    }
-
-    /// Who holds blocks of a pool, for the error of a destroy.
-    pub(crate) fn holders(&self, id: PoolId) -> (usize, Vec<String>) {
-        const NAMED: usize = 8;
-        let state = self.state.lock();
-        let blocks = state.map.pool_pages().filter(|page| page.pool == id.0).flat_map(PoolPage::blocks);
-        let live = blocks.filter(|block| block.is_live()).map(|block| (block.start, block.owner));
-        let strays = state.pools[id.0].strays.iter().map(|&start| (start, None));
-        let mut held: Vec<_> = live.chain(strays).collect();
-        held.sort_by_key(|&(start, _)| start);
-        let name = |&(start, owner): &(u64, Option<Owner>)| {
-            owner.map_or_else(|| format!("an unnamed block at {start:#x}"), |owner| owner.to_string())
-        };
-        let mut names: Vec<_> = held.iter().take(NAMED).map(name).collect();
-        if held.len() > NAMED {
-            names.push(format!("{} more", held.len() - NAMED));
-        }
-        (held.len(), names)
+        self.state.lock().findings.push(finding);
     }
 
     fn is_zero(&self, addr: DmaAddr, len: u64) -> Option<bool> {
@@ -364,19 +210,35 @@ impl Watch for Ledger {
     fn access(&self, access: &Access) {
         let mut state = self.state.lock();
         state.counts.accesses += 1;
-        if let Some((finding, damaged)) = state.judge(access) {
-            if let Some(pool) = damaged {
-                state.pools[pool].damaged = true;
+        match state.judge(access) {
+            Judgement::Right(None) => {}
+            Judgement::Right(Some(pool)) => {
+                state.counts.pool_accesses += 1;
+                state.pools[pool].accesses += 1;
             }
-            state.report(finding);
+            Judgement::Wrong(finding) => {
+                if access.kind == AccessKind::Write {
+                    let Access { addr, len, belief, .. } = access;
+                    state.tampered(addr.0, *len, &format!("the device wrote {belief} at {addr} ({len} bytes)"));
+                }
+                state.findings.push(*finding);
+            }
         }
     }
 
     fn layout(&self, contract: &'static LayoutContract, written: DmaAddr, count: u32) {
         let mut state = self.state.lock();
-        if let Some(mut finding) = state.compare(contract, written, count) {
-            finding.was_zero = self.is_zero(finding.expected_at, contract.size);
-            state.report(Finding::LayoutContract(Box::new(finding)));
+        match state.compare(contract, written, count) {
+            Compared::Fits => {}
+            Compared::FitsUnnamed => {
+                if !state.unnamed.contains(&contract.register) {
+                    state.unnamed.push(contract.register);
+                }
+            }
+            Compared::Differs(mut finding) => {
+                finding.was_zero = self.is_zero(finding.expected_at, contract.size);
+                state.findings.push(Finding::LayoutContract(finding));
+            }
         }
     }
 }
@@ -391,40 +253,15 @@ impl fmt::Debug for Ledger {
     }
 }
 
-impl State {
-    fn report(&mut self, finding: Finding) {
-        if self.findings.len() < MOST_FINDINGS {
-            self.findings.push(finding);
-        } else {
-            self.uncounted += 1;
-        }
-    }
-}
-
-impl PoolRecord {
-    /// The finding for a broken promise: the pool's own fault only if nobody tampered with it before.
-    fn broken(&self, promise: Promise, block: Block, seen: String) -> Finding {
-        let pool = self.name.clone();
-        let in_block = matches!(self.metadata, Metadata::InBlock(_));
-        if self.misused {
-            let seen = format!("it freed wrongly before, and now the pool breaks {promise:?}: {seen}");
-            Finding::WrongFree { pool, block, seen }
-        } else if in_block && (self.damaged || promise == Promise::OwnPages) {
-            Finding::AttackerAddress { pool, block }
-        } else {
-            Finding::PoolContract { pool, promise, seen }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use bus::CpuAddr;
 
+    use super::pool_page::PoolPage;
     use super::*;
     use crate::memory::Span;
     use crate::page::{PageAllocator, PageOrder, PageSource};
-    use crate::pool::Flags;
+    use crate::pool::{Block, Flags, Geometry};
     use crate::watched::DmaPool;
 
     /// Pools, pages and mappings that come and go leave nothing behind.
@@ -453,7 +290,7 @@ mod tests {
         }
         let state = ledger.state.lock();
         assert_eq!(state.pools.len(), 4, "one, two, two and wrong");
-        assert_eq!((state.findings.len(), state.uncounted), (0, 0));
+        assert_eq!(state.findings.total(), 0);
         assert!(state.map.slots() < 16, "{}", state.map.slots());
     }
 

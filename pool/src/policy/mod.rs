@@ -28,7 +28,14 @@ pub struct Policy {
     /// One line about it.
     pub about: Cow<'static, str>,
     /// Where it keeps its own data.
+    ///
+    /// Must be true: whether a device's stray write excuses what the pool breaks afterwards is decided by it. A policy that
+    /// keeps links in free blocks and says [`Metadata::OutOfBand`] is blamed for what a device or driver did to them; one
+    /// that names data which is not there is excused for its own mistakes.
     pub metadata: Metadata,
+    /// Whether it never hands out a block that ends just at a boundary or the end of a page, unless it is the only one
+    /// (Linux up to 6.3, `pool_initialise_page`).
+    pub loses_last: bool,
     /// Smallest block in bytes.
     pub smallest: u64,
     /// What identifies its code, for verdicts: a hash of the source text, or words.
@@ -50,7 +57,15 @@ impl Policy {
         + 'static,
     ) -> Self {
         let fingerprint = Cow::Borrowed("code not identified");
-        Self { name: name.into(), about: about.into(), metadata, smallest, fingerprint, create: Arc::new(create) }
+        Self {
+            name: name.into(),
+            about: about.into(),
+            metadata,
+            loses_last: false,
+            smallest,
+            fingerprint,
+            create: Arc::new(create),
+        }
     }
 
     /// The same, identified by the text of its code (64-bit FNV-1a).

@@ -26,13 +26,14 @@ const SMALLEST: u64 = 4;
 const METADATA: Metadata = Metadata::InBlock(&[MetadataField { start: 0, len: 4, name: "next offset" }]);
 
 pub(super) fn policy() -> Policy {
-    Policy::new(
+    let policy = Policy::new(
         "page-list",
         "a free list in each page, the newest page first (Linux up to 6.3)",
         METADATA,
         SMALLEST,
         |memory, source, geometry| Ok(Box::new(PageList::new(memory, source, geometry)?)),
-    )
+    );
+    Policy { loses_last: true, ..policy }
 }
 
 struct PageList {

@@ -55,13 +55,13 @@ fn freed_and_fresh_blocks() {
     machine.access(AccessKind::Read, block.dma.offset(4), 4);
     assert_eq!(
         last(&machine),
-        "the device read dQH 3 token at 0x80000004 (4 bytes): a free block of pool pool (freed, last dQH 5, use 1)"
+        "the device read dQH 3 token at 0x80000004 (4 bytes): a freed block of pool pool (last dQH 5, use 1)"
     );
     machine.access(AccessKind::Write, block.dma.offset(4), 8);
     assert_eq!(
         last(&machine),
-        "the device wrote dQH 3 token at 0x80000004 (8 bytes), byte 4 of a free block of pool pool (freed, last dQH 5, \
-         use 1); it damaged the pool's next pointer and DMA address"
+        "the device wrote dQH 3 token at 0x80000004 (8 bytes), byte 4 of a freed block of pool pool (last dQH 5, use \
+         1); it damaged the pool's next pointer and DMA address"
     );
     machine.access(AccessKind::Write, block.dma.offset(32), 4);
     assert!(last(&machine).ends_with("use 1)"), "nothing of the pool's lies there: {}", last(&machine));
@@ -131,7 +131,7 @@ fn blocks_over_several_frames() {
     assert_eq!(machine.found(), [""; 0]);
     machine.access(AccessKind::Read, blocks[1].dma.offset(9_000), 1001);
     machine.access(AccessKind::Read, blocks[1].dma.offset(11_000), 4);
-    assert_eq!(machine.found(), ["CrossesBlocks", "ReadOfFreedBlock"]);
+    assert_eq!(machine.found(), ["CrossesBlocks", "OutsideBlocks"]);
     pool.free(blocks[1]).expect("taken back");
     machine.access(AccessKind::Read, blocks[1].dma.offset(9_000), 4);
     assert_eq!(machine.found()[2], "ReadOfFreedBlock");
@@ -273,6 +273,66 @@ fn a_layout_in_coherent_memory() {
     assert!(machine.ledger.claim(DmaAddr(DMA + 100), 64, queue_head(7)));
     let finding = layout(&machine, DmaAddr(DMA), 4).expect("one is gone");
     assert_eq!((finding.slot, finding.found), (1, Found::Interior));
+}
+
+/// A driver that claims nothing is judged by its memory alone.
+#[test]
+fn a_layout_that_nobody_named() {
+    let unnamed = |machine: &Machine| machine.ledger.unnamed_layouts();
+    let machine = Machine::new();
+    let pool = pool_of(&machine, "linked");
+    let heads: Vec<_> = (0..8).map(|_| pool.alloc(Flags::KERNEL).expect("a block")).collect();
+    assert!(layout(&machine, heads[0].dma, 8).is_none());
+    assert!(layout(&machine, heads[0].dma, 8).is_none());
+    assert_eq!(unnamed(&machine), ["ENDPTLISTADDR"], "once");
+    let finding = layout(&machine, heads[0].dma, 9).expect("one more than there are");
+    assert_eq!((finding.slot, finding.found), (8, Found::FreeBlock("pool".into(), BlockState::NeverAllocated)));
+    // Descending: with 31 blocks the first is free. With 32 all are there, and only names would tell them apart.
+    let pool = pool_of(&machine, "linked-descending");
+    let heads: Vec<_> = (0..31).map(|_| pool.alloc(Flags::KERNEL).expect("a block").dma).collect();
+    let finding = layout(&machine, heads[0], 31).expect("a free block");
+    assert_eq!((finding.slot, finding.found), (0, Found::FreeBlock("pool".into(), BlockState::NeverAllocated)));
+    pool.alloc(Flags::KERNEL).expect("a block");
+    assert!(layout(&machine, heads[0], 32).is_none());
+    // Who names one of the kind has to name all.
+    assert!(machine.ledger.claim(heads[3], 64, queue_head(40)));
+    let finding = layout(&machine, DmaAddr(DMA), 1).expect("not named");
+    assert_eq!(finding.found, Found::Unclaimed);
+}
+
+#[test]
+fn room_for_a_layout() {
+    let machine = Machine::new();
+    let fits = |at: DmaAddr, count| layout(&machine, at, count).is_none();
+    // A block that is too small, one that holds the array, and the middle of one.
+    let small = machine.pool(&Policy::current(), geometry(32, 2048, 0)).alloc(Flags::KERNEL).expect("a block");
+    assert!(!fits(small.dma, 1));
+    let large = machine.pool(&Policy::current(), geometry(4096, 4096, 0)).alloc(Flags::KERNEL).expect("a block");
+    assert!(fits(large.dma, 64) && !fits(large.dma, 65) && !fits(large.dma.offset(2048), 1));
+    // A mapping contains objects, as far as it reaches.
+    machine.ledger.mapped(DmaAddr(DMA + 0x10_0000), 2048 + 128, Direction::Bidirectional);
+    assert!(fits(DmaAddr(DMA + 0x10_0000), 34) && !fits(DmaAddr(DMA + 0x10_0000), 35));
+    assert!(fits(DmaAddr(DMA + 0x10_0800), 2));
+    // What it names as something else is no room.
+    static RING: bus::Kind = bus::Kind { name: "ring", label: |_, f| f.write_str("ring") };
+    assert!(machine.ledger.claim(DmaAddr(DMA + 0x10_0820), 64, bus::Owner::new(&RING, 0)));
+    assert!(!fits(DmaAddr(DMA + 0x10_0800), 1) && fits(DmaAddr(DMA + 0x10_0000), 32));
+    assert!(machine.ledger.claim(large.dma, 4096, bus::Owner::new(&RING, 1)));
+    assert!(!fits(large.dma, 1));
+    assert!(!fits(DmaAddr(DMA + 0x20_0000), 1), "nothing is mapped there");
+}
+
+#[test]
+fn a_layout_in_what_is_left_of_a_page() {
+    let machine = Machine::new();
+    let pool = machine.pool(&Policy::current(), geometry(1500, 4, 0));
+    let block = pool.alloc(Flags::KERNEL).expect("two in a page");
+    let found = |at| layout(&machine, at, 1).expect("no queue head").found;
+    assert_eq!(found(block.dma.offset(2048)), Found::PoolMemory("pool".into()), "inside a place, not at its begin");
+    assert!(last(&machine).contains("is memory of pool pool that it never handed out;"), "{}", last(&machine));
+    let bands = machine.pool(&policy::by_name("index-stack").expect("known"), geometry(2048, 2048, 0));
+    let block = bands.alloc(Flags::KERNEL).expect("one of two");
+    assert_eq!(found(block.dma.offset(2048)), Found::PoolMemory("pool".into()), "how it cuts its pages is not known");
 }
 
 #[test]

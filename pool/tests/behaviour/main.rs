@@ -1,5 +1,7 @@
 //! How pools, page sources and the ledger behave.
 
+mod blame;
+mod driver;
 mod ledger;
 mod machine;
 mod mappings;

@@ -3,7 +3,8 @@
 use crate::machine::{self, CPU, DMA, Machine, geometry};
 use bus::{AccessKind, CpuAddr, DmaAddr};
 use pool::{
-    AllocError, Block, CpuFault, DestroyError, Finding, Flags, FreeError, Geometry, Metadata, Policy, Pool, policy,
+    AllocError, Block, CpuFault, DestroyError, Finding, Flags, FreeError, Geometry, Metadata, Policy, Pool, Promise,
+    policy,
 };
 
 const QUEUE_HEADS: Geometry = Geometry { size: 64, align: 64, boundary: 0 };
@@ -206,23 +207,29 @@ fn linked_hands_out_the_address_that_a_device_wrote() {
         // The device rewrites the free block on top: the block after the next is where it says.
         let secret = machine.source.alloc(4096, Flags::KERNEL).expect("a page of someone else");
         let pointer = [secret.cpu.0.to_le_bytes(), second.dma.0.to_le_bytes()].concat();
+        machine.access(AccessKind::Write, second.dma, 8);
         machine.device_writes(second.dma, &pointer);
         machine.device_writes(secret.dma, &[0_u64.to_le_bytes(), 0xdead_0000_u64.to_le_bytes()].concat());
         assert_eq!(pool.alloc(Flags::KERNEL), Ok(second));
-        assert_eq!(machine.found(), [""; 0]);
+        assert_eq!(machine.found(), ["WriteToFreedBlock"]);
         let stolen = Block { cpu: secret.cpu, dma: DmaAddr(0xdead_0000) };
         assert_eq!(pool.alloc(Flags::KERNEL), Ok(stolen), "{name}");
         let findings = machine.ledger.findings();
-        let [Finding::AttackerAddress { pool: named, block }] = findings.as_slice() else { panic!("{findings:?}") };
-        assert_eq!((named.as_str(), *block), ("pool", stolen));
-        let text = findings[0].to_string();
-        assert!(
-            text.starts_with("pool pool handed out 0x") && text.contains(" / 0xdead0000, which is not its own"),
-            "{text}"
+        let [_, Finding::AttackerAddress { pool: named, block, promise, .. }] = findings.as_slice() else {
+            panic!("{findings:?}")
+        };
+        assert_eq!((named.as_str(), *block, *promise), ("pool", stolen, Promise::OwnPages));
+        assert_eq!(
+            findings[1].to_string(),
+            format!(
+                "pool pool broke its promise OwnPages with {} / 0xdead0000: 0xdead0000 and 64 bytes are not in a page of \
+                 this pool; before, the device wrote dQH 3 token at {} (8 bytes); it damaged the pool's next pointer",
+                secret.cpu, second.dma
+            )
         );
         // The driver may give back what it was given.
         let _ = pool.free(stolen);
-        assert_eq!(machine.found(), ["AttackerAddress"]);
+        assert_eq!(machine.found(), ["WriteToFreedBlock", "AttackerAddress"]);
     }
 }
 
