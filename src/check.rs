@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use scenarios::{BenchError, CPU_BASE, CheckOptions, CpuAddr};
+use scenarios::{BenchError, CONTRACT, CPU_BASE, CheckOptions, CpuAddr};
 
 use crate::cli::{Check, Machine};
 use crate::error::Error;
@@ -26,8 +26,8 @@ pub(crate) fn check(out: &mut dyn Write, arguments: &Check) -> Result<Exit, Erro
         options.excuse = false;
     }
     if let Some(name) = &arguments.scenario {
-        let scenario = find("scenario", name, scenarios::scenario::table(), |scenario| scenario.name())?;
-        options.scenarios = vec![scenario.name().to_owned()];
+        let names = scenarios::scenario::table().iter().map(|scenario| scenario.name()).chain([CONTRACT.0]).collect();
+        options.scenarios = vec![find("scenario", name, names, |name| name)?.to_owned()];
     }
     let progress = Progress::new();
     let report = scenarios::check(&options, &|done, all| progress.show(done, all)).map_err(setup)?;

@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use scenarios::CONTRACT;
+
 use crate::error::Error;
 
 pub(crate) fn list(out: &mut dyn Write) -> Result<(), Error> {
@@ -14,6 +16,7 @@ pub(crate) fn list(out: &mut dyn Write) -> Result<(), Error> {
     section(out, "pools", &pools)?;
     let scenarios = scenarios::scenario::table();
     let scenarios: Vec<_> = scenarios.iter().map(|one| (one.name().to_owned(), one.about().to_owned())).collect();
+    section(out, "before every scenario of a check", &[(CONTRACT.0.to_owned(), CONTRACT.1.to_owned())])?;
     section(out, "scenarios", &scenarios)?;
     let devices = scenarios::DEVICES.map(|(name, about)| (name.to_owned(), about.to_owned()));
     section(out, "devices", &devices)?;

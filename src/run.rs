@@ -33,11 +33,13 @@ pub(crate) fn run(out: &mut dyn Write, arguments: &Run) -> Result<Exit, Error> {
 }
 
 fn write(out: &mut dyn Write, run: &scenarios::Run, trace: &[TraceLine]) -> io::Result<()> {
-    for TraceLine { header, symbolic, .. } in trace {
-        let (at, source) = (header.at, header.source);
-        writeln!(out, "{:6} {:4}.{:06} {source} {symbolic}", header.sequence, at.as_secs(), at.subsec_micros())?;
+    for TraceLine { header, actor, symbolic, .. } in trace {
+        let at = header.at + run.log_origin;
+        writeln!(out, "[{:6}.{:06}] {actor:<6} {symbolic}", at.as_secs(), at.subsec_micros())?;
     }
-    for line in &run.log {
+    // With a trace the log has been printed in its place.
+    let log = if trace.is_empty() { &run.log[..] } else { &[] };
+    for line in log {
         writeln!(out, "{line}")?;
     }
     for line in &run.board_log {

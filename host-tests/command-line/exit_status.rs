@@ -39,6 +39,7 @@ fn another_failure_than_the_recorded_one_is_broken() {
         "0xffff000040008000",
     ]);
     assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+    assert!(stdout(&output).contains("not as recorded: device descriptor read/64, error -110"), "{}", stdout(&output));
     // A number of endpoints without a record is not excused either.
     let output = poolproof(&["check", "--scenario", "bootloader-to-ethernet", "--endpoints", "5"]);
     assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));

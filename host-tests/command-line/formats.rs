@@ -14,8 +14,8 @@ fn check(format: &str) -> String {
 fn json_has_every_row_with_its_scope() {
     let json: serde_json::Value = serde_json::from_str(&check("json")).expect("valid JSON");
     let rows = json["rows"].as_array().expect("rows");
-    // Six pools, each with its contract and one scenario.
-    assert_eq!(rows.len(), 12);
+    // One scenario, six pools.
+    assert_eq!(rows.len(), 6);
     assert_eq!(json["broken"], false);
     let row = rows
         .iter()
@@ -35,17 +35,28 @@ fn ktap_counts_its_tests_and_expects_known_failures() {
     let text = check("ktap");
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[..2], ["KTAP version 1", "1..6"]);
-    assert!(lines.contains(&"  not ok 2 stall # XFAIL known bad"), "{text}");
+    assert!(lines.contains(&"  not ok 1 stall # XFAIL known bad"), "{text}");
     assert_eq!(lines.iter().filter(|line| line.starts_with("ok ")).count(), 6, "{text}");
     let tests = lines.iter().filter(|line| line.starts_with("  ok ") || line.starts_with("  not ok ")).count();
-    assert_eq!(tests, 12, "{text}");
+    assert_eq!(tests, 6, "{text}");
+    assert_eq!(lines.iter().filter(|line| line.starts_with("  # scope: pool ")).count(), 6, "{text}");
 }
 
 #[test]
 fn junit_has_a_suite_for_each_pool() {
     let text = check("junit");
     assert!(text.starts_with("<?xml"), "{text}");
-    assert!(text.contains(r#"<testsuites name="poolproof" tests="12" skipped="1" failures="0" errors="0""#), "{text}");
+    assert!(text.contains(r#"<testsuites name="poolproof" tests="6" skipped="1" failures="0" errors="0""#), "{text}");
     assert_eq!(text.matches("<testsuite ").count(), 6, "{text}");
     assert!(text.contains("known bad: device descriptor read/64, error -110"), "{text}");
+}
+
+#[test]
+fn the_contract_stage_is_a_scenario_of_its_own() {
+    let output = poolproof(&["check", "--scenario", "pool-contract", "--format", "json"]);
+    assert_eq!(output.status.code(), Some(0));
+    let json: serde_json::Value = serde_json::from_str(&stdout(&output)).expect("valid JSON");
+    let rows = json["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 6);
+    assert!(rows.iter().all(|row| row["scenario"] == "pool-contract" && row["status"] == "pass"), "{rows:#?}");
 }

@@ -12,7 +12,7 @@ use thiserror::Error;
 use tokio::time::timeout;
 use usb::Speed;
 use usb::gadget::{UdcDriver, UdcError};
-use usb_host::{Host, HostConfig, MemoryLog, PortPath};
+use usb_host::{Host, HostConfig, PortPath};
 
 use crate::board::Board;
 use crate::clock::Clock;
@@ -22,7 +22,7 @@ use crate::run::{Exercised, LogLine, NOT_EXERCISED, Run, Scope, Variant};
 use crate::scenario::{Needs, Scenario};
 use crate::session::Session;
 use crate::sides;
-use crate::trace::{TraceLine, TraceLog};
+use crate::trace::{HostLog, TraceLine, TraceLog};
 use crate::verdict::{Failure, judge};
 use crate::witness::Witness;
 
@@ -303,7 +303,7 @@ impl Bench {
         let ledger = Ledger::new(Arc::clone(&memory));
         let pages = PageAllocator::new(Arc::clone(&memory), self.page_size, u64::from(u32::MAX), self.page_order);
         let dma = DmaApi::new(Arc::clone(&memory), Arc::clone(&pages) as _, self.policy.clone(), Arc::clone(&ledger));
-        let witness = Witness::new(Arc::clone(&ledger));
+        let witness = Witness::new(Arc::clone(&ledger), Arc::clone(&memory));
         let line = Arc::new(Line::default());
         let guest: Arc<dyn DmaMemory> = Arc::new(memory.guest().clone());
         let sink = self.traced.then(|| TraceLog::new(Arc::clone(clock), Arc::clone(&ledger)));
@@ -313,10 +313,10 @@ impl Bench {
             self.lpm,
             guest,
             Arc::clone(&witness) as _,
-            trace,
+            trace.clone(),
             Arc::clone(&line) as _,
         );
-        let log = Arc::new(MemoryLog::default());
+        let log = HostLog::new(trace);
         let config = HostConfig {
             port: self.port.clone(),
             max_speed: self.speed,
@@ -375,9 +375,11 @@ impl Bench {
             failure,
             findings_total: board.ledger.findings_total(),
             findings,
-            mistakes: session.witness.mistakes(),
+            metadata: self.policy.metadata,
+            witnessed: session.witness.accesses(),
             exercised,
             log: session.log.lines().into_iter().map(|line| LogLine { at: line.time, text: line.text }).collect(),
+            log_origin: ORIGIN,
             board_log: board.take_log(),
             virtual_time: board.clock.now(),
             wall_time,

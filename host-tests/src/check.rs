@@ -24,7 +24,7 @@ pub const ENDPOINTS: [u8; 3] = [4, 8, 16];
 pub struct CheckOptions {
     /// The pools.
     pub pools: Vec<Policy>,
-    /// Names of scenarios; empty for all.
+    /// Names of scenarios, [`CONTRACT`](crate::CONTRACT) among them; empty for all.
     pub scenarios: Vec<String>,
     /// Endpoint numbers of the controller; empty for [`ENDPOINTS`].
     pub endpoints: Vec<u8>,
@@ -111,8 +111,11 @@ fn jobs(options: &CheckOptions) -> Result<Vec<Job>, BenchError> {
         options.scenarios.is_empty() || options.scenarios.iter().any(|name| name == scenario.name())
     };
     let mut jobs = Vec::new();
+    let contract = options.scenarios.is_empty() || options.scenarios.iter().any(|name| name == contract::SCENARIO);
     for policy in &options.pools {
-        jobs.push(Job::Contract { policy: policy.clone() });
+        if contract {
+            jobs.push(Job::Contract { policy: policy.clone() });
+        }
         for scenario in scenario::table().into_iter().filter(|scenario| wanted(&**scenario)) {
             let mut benches = Vec::new();
             for &endpoints in endpoints {
@@ -148,8 +151,7 @@ impl Job {
             Self::Runs { scenario, benches } => {
                 let runs = benches.iter().map(|bench| bench.run_scenario(&**scenario));
                 let runs: Vec<Run> = runs.collect::<Result<_, _>>()?;
-                let variants: Vec<_> = benches.iter().map(Bench::variant).collect();
-                Ok(Row::of(&runs, benches[0].scope(&variants), options.excuse))
+                Ok(Row::of(&runs, |variants| benches[0].scope(variants), options.excuse))
             }
         }
     }

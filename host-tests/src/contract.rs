@@ -10,17 +10,19 @@ use crate::row::{Detail, Row};
 use crate::run::Scope;
 use crate::verdict::Verdict;
 
-/// Name of the row.
-const SCENARIO: &str = "pool-contract";
+/// Name of the row, and one line about it.
+pub const CONTRACT: (&str, &str) =
+    ("pool-contract", "before any device: everything that dma_pool promises, in long random runs on small machines");
+
+pub(crate) const SCENARIO: &str = CONTRACT.0;
 
 /// Holds `policy` against what dma_pool promises.
 pub(crate) fn row(policy: &Policy, seed: u64) -> Row {
     let begin = Instant::now();
     let report = pool::contract::run(policy, &Config { seed, ..Config::default() });
-    let tried: u64 = report.checks.iter().map(|check| check.count).sum();
     let covered = format!(
-        "{tried} checks of {} promises before any device; pages of 4, 16 and 64 KiB forward, backward and scattered; \
-         32-bit mask with memory above 4 GiB; seed {seed}; not exercised: interrupt context, threads",
+        "long random runs against {} promises before any device; pages of 4, 16 and 64 KiB forward, backward and \
+         scattered; 32-bit mask with memory above 4 GiB; seed {seed}; not exercised: interrupt context, threads",
         report.checks.len(),
     );
     let scope = Scope { pool: format!("{} ({})", policy.name, policy.fingerprint), covered };
@@ -38,6 +40,7 @@ pub(crate) fn row(policy: &Policy, seed: u64) -> Row {
         ],
         log: Vec::new(),
         board_log: Vec::new(),
+        recorded: None,
         scope: scope.clone(),
     };
     let mut failures: Vec<Detail> = report.broken().map(broken).collect();
@@ -52,6 +55,7 @@ pub(crate) fn row(policy: &Policy, seed: u64) -> Row {
         reason: vec![format!("nothing tried the promise: {}", check.promise.statement())],
         log: Vec::new(),
         board_log: Vec::new(),
+        recorded: None,
         scope: scope.clone(),
     }));
     Row {

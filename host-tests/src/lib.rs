@@ -27,6 +27,7 @@ mod bench;
 mod board;
 mod check;
 mod clock;
+mod consequence;
 mod contract;
 mod driver;
 mod fastboot;
@@ -55,6 +56,7 @@ pub use usb_host::PortPath;
 
 pub use bench::{Bench, BenchError, CPU_BASE};
 pub use check::{CheckOptions, ENDPOINTS, Report, check};
+pub use contract::CONTRACT;
 pub use driver::{DriverFactory, DriverSide};
 pub use net::HostStack;
 pub use record::{Record, Status, record_of, status};
@@ -66,7 +68,7 @@ pub use shared::Shared;
 pub use sides::DEVICES;
 pub use trace::{TraceLine, TraceLog};
 pub use verdict::{Failure, Verdict};
-pub use witness::Mistake;
+pub use witness::Witnessed;
 
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]

@@ -1,10 +1,10 @@
 //! Why a run is broken, in at most four lines.
 
-use pool::{BlockState, Finding, Found, LayoutFinding};
+use pool::{Finding, Found, LayoutFinding};
 
+use crate::consequence::consequence;
 use crate::run::{Exercised, Run};
 use crate::verdict::Verdict;
-use crate::witness::Mistake;
 
 const MOST_LINES: usize = 4;
 
@@ -68,58 +68,4 @@ fn layout(run: &Run, finding: &LayoutFinding) -> Vec<String> {
         format!("{handed}; {} assumed {}", run.assumed_by, contract.statement),
         format!("in the model: {}", consequence(run, finding)),
     ]
-}
-
-fn consequence(run: &Run, layout: &LayoutFinding) -> String {
-    let error = run.failure.as_ref().map_or_else(|| "no failure seen by the host".to_owned(), ToString::to_string);
-    match layout.found {
-        Found::Claimed(_) => mistaken(run, layout).map_or_else(|| error.clone(), |what| format!("{what}: {error}")),
-        Found::FreeBlock(..) => {
-            // The write that did the most damage, the first of equals.
-            let writes = run.findings.iter().filter_map(|finding| match finding {
-                Finding::WriteToFreedBlock { access, state, damaged, offset, .. } => {
-                    Some((access, state, damaged, *offset))
-                }
-                _ => None,
-            });
-            let write = writes.min_by_key(|(_, _, damaged, _)| std::cmp::Reverse(damaged.len()));
-            match write {
-                Some((access, state, damaged, offset)) => {
-                    let state = match state {
-                        BlockState::NeverAllocated => "a free block, never handed out",
-                        BlockState::Freed { .. } => "a free block, used before",
-                    };
-                    let hit = if damaged.is_empty() {
-                        "the pool's links not hit".to_owned()
-                    } else {
-                        format!("the pool's {} damaged", damaged.join(" and "))
-                    };
-                    format!(
-                        "{} overwrote bytes {offset} to {} of {state} at {}, {hit}: {error}",
-                        access.belief,
-                        offset + access.len - 1,
-                        bus::DmaAddr(access.addr.0 - offset),
-                    )
-                }
-                None => format!("a free block was taken for a dQH: {error}"),
-            }
-        }
-        _ => error,
-    }
-}
-
-/// What the device did to the object that it took for another one.
-fn mistaken(run: &Run, layout: &LayoutFinding) -> Option<String> {
-    let inside = |mistake: &&Mistake| mistake.access.addr.0.wrapping_sub(layout.expected_at.0) < layout.contract.size;
-    let mistakes = || run.mistakes.iter().filter(inside);
-    let is_setup = |mistake: &&Mistake| mistake.access.belief.field == "setup";
-    match (mistakes().find(is_setup), layout.was_zero) {
-        (Some(Mistake { owner, .. }), Some(true)) => Some(format!(
-            "the SETUP went into a zeroed dQH of another endpoint, the driver's {owner} (no IOS, no interrupt)"
-        )),
-        (Some(Mistake { owner, .. }), _) => Some(format!("the SETUP went into the driver's {owner}")),
-        (None, _) => mistakes().next().map(|Mistake { access, owner }| {
-            format!("the device took the driver's {owner} for its {}", access.belief.object())
-        }),
-    }
 }

@@ -54,15 +54,17 @@ pub struct Detail {
     pub log: Vec<LogLine>,
     /// Warnings of the board's driver in the first of the runs.
     pub board_log: Vec<String>,
-    /// How far the verdict reaches, of the first of the runs.
+    /// The error on record, if this is another one.
+    pub recorded: Option<&'static str>,
+    /// How far the verdict reaches.
     pub scope: Scope,
 }
 
 impl Row {
     /// Puts runs of one scenario on one pool together; `excuse` looks at the recorded defects.
     ///
-    /// `runs` has at least one run; `scope` is that of them all.
-    pub(crate) fn of(runs: &[Run], scope: Scope, excuse: bool) -> Self {
+    /// `runs` has at least one run; `scope` makes the scope of some of them.
+    pub(crate) fn of(runs: &[Run], scope: impl Fn(&[Variant]) -> Scope, excuse: bool) -> Self {
         let mut failures: Vec<(Key, Detail)> = Vec::new();
         let mut worst = Status::Pass;
         for run in runs {
@@ -74,10 +76,12 @@ impl Row {
             let key = key(run, status);
             match failures.iter_mut().find(|(known, _)| *known == key) {
                 Some((_, detail)) => detail.variants.push(run.variant),
-                None => failures.push((key, detail(run, status))),
+                None => failures.push((key, detail(run, status, excuse))),
             }
         }
-        let failures: Vec<_> = failures.into_iter().map(|(_, detail)| detail).collect();
+        let scoped = |(_, detail): (Key, Detail)| Detail { scope: scope(&detail.variants), ..detail };
+        let failures: Vec<_> = failures.into_iter().map(scoped).collect();
+        let variants: Vec<_> = runs.iter().map(|run| run.variant).collect();
         let first = &runs[0];
         Self {
             pool: first.pool.clone(),
@@ -88,7 +92,7 @@ impl Row {
             error: failures.iter().find(|detail| detail.status == worst).and_then(|detail| detail.error.clone()),
             virtual_time: runs.iter().map(|run| run.virtual_time).sum(),
             wall_time: runs.iter().map(|run| run.wall_time).sum(),
-            scope,
+            scope: scope(&variants),
             failures,
         }
     }
@@ -107,7 +111,7 @@ fn key(run: &Run, status: Status) -> Key {
     (status, run.verdict, error, finding.map(Finding::name), found)
 }
 
-fn detail(run: &Run, status: Status) -> Detail {
+fn detail(run: &Run, status: Status, excuse: bool) -> Detail {
     let unexpected_pass = !run.is_broken();
     let error = if unexpected_pass {
         record_of(run).map(|record| format!("passed, but `{}` is on record", record.error))
@@ -124,6 +128,7 @@ fn detail(run: &Run, status: Status) -> Detail {
         reason: run.reason(),
         log: run.log.clone(),
         board_log: run.board_log.clone(),
+        recorded: record_of(run).filter(|_| excuse && status == Status::Broken).map(|record| record.error),
         scope: run.scope.clone(),
     }
 }

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use pool::{Blame, Finding};
+use pool::{Blame, Finding, Metadata};
 use usb::Speed;
 
 use crate::verdict::{Failure, Verdict};
-use crate::witness::Mistake;
+use crate::witness::Witnessed;
 
 /// What a run covered. Everything else is not spoken of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,11 +82,15 @@ pub struct Run {
     /// How many findings there were.
     pub findings_total: u64,
     /// What the device took for something else, once a layout did not hold; the first of them.
-    pub mistakes: Vec<Mistake>,
+    pub witnessed: Vec<Witnessed>,
+    /// Where the pool keeps its own data.
+    pub metadata: Metadata,
     /// What was exercised, in counts.
     pub exercised: Exercised,
     /// The host's kernel log.
     pub log: Vec<LogLine>,
+    /// What the log's clock shows when the bench is switched on.
+    pub log_origin: Duration,
     /// Warnings of the board's driver.
     pub board_log: Vec<String>,
     /// Virtual time.

@@ -10,12 +10,13 @@ use pool::{DmaApi, Policy};
 use tokio::time::sleep;
 use usb::gadget::{Gadget, UdcDriver, UdcError};
 use usb::wire::UsbPort;
-use usb_host::{Device, Host, HostEvent, MemoryLog};
+use usb_host::{Device, Host, HostEvent};
 
 use crate::board::Board;
 use crate::driver::{DriverFactory, DriverSide};
 use crate::preempt::PreemptedMmio;
 use crate::sides;
+use crate::trace::HostLog;
 use crate::verdict::Failure;
 use crate::witness::Witness;
 
@@ -24,7 +25,7 @@ pub struct Session {
     pub(crate) board: Arc<Board>,
     pub(crate) port: Arc<dyn UsbPort>,
     pub(crate) host: Host,
-    pub(crate) log: Arc<MemoryLog>,
+    pub(crate) log: Arc<HostLog>,
     pub(crate) witness: Arc<Witness>,
     pub(crate) driver: DriverFactory,
     pub(crate) preempt: Option<Arc<dyn Preempt>>,
@@ -183,7 +184,7 @@ impl Session {
 
     /// The first error in the host's log, without the device's name.
     fn host_failure(&self) -> Failure {
-        let lines = self.log.texts();
+        let lines: Vec<String> = self.log.lines().into_iter().map(|line| line.text).collect();
         let error = lines.iter().find(|line| line.contains(", error -"));
         let error = error.or_else(|| lines.iter().find(|line| line.contains("unable to enumerate")));
         let prefix = format!("usb {}: ", self.port_name);

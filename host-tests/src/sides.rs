@@ -54,9 +54,24 @@ fn started(side: DriverSide, config: chipidea_driver::Config) -> Result<Box<dyn 
 pub const DEVICES: [(&str, &str); 1] =
     [("chipidea-sim", "Chipidea (ci_hdrc) USB device controller, 2 to 16 endpoints, full and high speed")];
 
+/// Whether a register access, as its event puts it, is to a register that takes an address.
+pub(crate) fn takes_address(register_access: &str) -> bool {
+    register_access.contains(chipidea_sim::ENDPTLISTADDR.register)
+}
+
+/// What the capabilities word of a dQH says about a SETUP that comes in.
+pub(crate) fn interrupt_on_setup(capabilities: u32) -> bool {
+    capabilities & 1 << 15 != 0
+}
+
 /// Whether an access is to a descriptor, whose words are numbers and addresses, and not to bytes.
 pub(crate) fn is_descriptor(belief: Belief) -> bool {
     belief.kind.name != "buffer" && belief.field != "setup"
+}
+
+/// Whether the device takes it for a queue head.
+pub(crate) fn is_queue_head(belief: Belief) -> bool {
+    belief.kind.name == chipidea_sim::DQH.name
 }
 
 /// Whether the device's belief and the driver's claim are the same object.

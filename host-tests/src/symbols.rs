@@ -6,8 +6,10 @@ use std::fmt::Write as _;
 use bus::{DmaAddr, Event};
 use devices::DmaEvent;
 use pool::{Ledger, Place};
+use usb::wire::Packet;
 
 use crate::sides;
+use crate::trace::HostLine;
 
 /// Page pointers of one buffer follow each other at this distance.
 const PAGE: u32 = 4096;
@@ -21,9 +23,26 @@ pub(crate) fn symbolic(event: &dyn Event, ledger: &Ledger) -> String {
     }
 }
 
-/// A register's value is an address if it is one of known memory.
+/// Who acts in an event.
+pub(crate) fn actor(event: &dyn Event) -> &'static str {
+    let event = event as &dyn Any;
+    if event.is::<DmaEvent>() {
+        "device"
+    } else if event.is::<Packet>() {
+        "wire"
+    } else if event.is::<HostLine>() {
+        "host"
+    } else {
+        "driver"
+    }
+}
+
+/// The value of a register that takes an address is one; other registers have numbers that may look like addresses.
 fn register_access(event: &dyn Event, ledger: &Ledger) -> String {
     let text = event.to_string();
+    if !sides::takes_address(&text) {
+        return text;
+    }
     let split = text.rsplit_once("= ").and_then(|(head, word)| Some((head, u32::from_str_radix(word, 16).ok()?)));
     let place = split.and_then(|(head, word)| Some((head, place(word, ledger)?)));
     match place {

@@ -1,21 +1,24 @@
 //! A trace in memory: every event as a line, with its header.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bus::{Event, Header, TraceSink};
+use bus::{Event, Header, Trace, TraceSink};
 use parking_lot::Mutex;
-
 use pool::Ledger;
+use usb_host::{Line, Log, MemoryLog};
 
 use crate::clock::Clock;
-use crate::symbols::symbolic;
+use crate::symbols::{actor, symbolic};
 
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceLine {
     /// Number, time, source.
     pub header: Header,
+    /// Who acted: `driver` on a register, `device` on memory, `wire` for a packet, `host` for a line of its log.
+    pub actor: &'static str,
     /// What the event says.
     pub text: String,
     /// The same with names in place of addresses.
@@ -47,6 +50,40 @@ impl TraceSink for TraceLog {
         let symbolic = symbolic(event, &self.ledger);
         let mut lines = self.lines.lock();
         let header = Header { sequence: lines.len() as u64, at, source };
-        lines.push(TraceLine { header, text: event.to_string(), symbolic });
+        lines.push(TraceLine { header, actor: actor(event), text: event.to_string(), symbolic });
+    }
+}
+
+/// A line of the host's log, in its place among the other events.
+pub(crate) struct HostLine(String);
+
+impl Event for HostLine {}
+
+impl fmt::Display for HostLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The host's log, which also goes into the trace.
+pub(crate) struct HostLog {
+    lines: MemoryLog,
+    trace: Trace,
+}
+
+impl HostLog {
+    pub(crate) fn new(trace: Trace) -> Arc<Self> {
+        Arc::new(Self { lines: MemoryLog::default(), trace })
+    }
+
+    pub(crate) fn lines(&self) -> Vec<Line> {
+        self.lines.lines()
+    }
+}
+
+impl Log for HostLog {
+    fn line(&self, time: Duration, text: &str) {
+        self.lines.line(time, text);
+        self.trace.emit("host", || HostLine(text.to_owned()));
     }
 }

@@ -5,51 +5,60 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bus::{Access, DmaAddr, LayoutContract, Owner, Watch};
 use parking_lot::Mutex;
-use pool::{Finding, Ledger};
+use pool::{Finding, Ledger, Memory};
 
 use crate::sides;
 
-/// Mistakes that are kept.
-const MOST_MISTAKES: usize = 64;
+/// Accesses that are kept.
+const MOST_ACCESSES: usize = 64;
 
-/// An access of the device to an object that the driver means to be another one of the same kind.
+/// An access of the device to memory that the driver does not mean to be what the device believes.
 #[derive(Clone, Copy, Debug)]
-pub struct Mistake {
+pub struct Witnessed {
     /// The access, with what the device believed.
     pub access: Access,
-    /// What the driver means it to be.
-    pub owner: Owner,
+    /// What the driver means it to be; `None` if it is nobody's.
+    pub owner: Option<Owner>,
+    /// The word that stood there before the access.
+    pub word: Option<u32>,
 }
 
-/// The ledger, and the mistakes that follow from a broken layout.
+/// The ledger, and a note of what follows from a broken layout.
 pub(crate) struct Witness {
     ledger: Arc<Ledger>,
+    memory: Arc<Memory>,
     layout_broken: AtomicBool,
-    mistakes: Mutex<Vec<Mistake>>,
+    accesses: Mutex<Vec<Witnessed>>,
 }
 
 impl Witness {
-    pub(crate) fn new(ledger: Arc<Ledger>) -> Arc<Self> {
-        Arc::new(Self { ledger, layout_broken: AtomicBool::new(false), mistakes: Mutex::default() })
+    pub(crate) fn new(ledger: Arc<Ledger>, memory: Arc<Memory>) -> Arc<Self> {
+        Arc::new(Self { ledger, memory, layout_broken: AtomicBool::new(false), accesses: Mutex::default() })
     }
 
-    pub(crate) fn mistakes(&self) -> Vec<Mistake> {
-        self.mistakes.lock().clone()
+    pub(crate) fn accesses(&self) -> Vec<Witnessed> {
+        self.accesses.lock().clone()
+    }
+
+    fn note(&self, access: &Access) {
+        let owner = self.ledger.owner_at(access.addr);
+        let mistaken = match owner {
+            Some(owner) => owner.kind.name == access.belief.kind.name && !sides::agree(access.belief, owner),
+            None => sides::is_queue_head(access.belief),
+        };
+        let mut accesses = self.accesses.lock();
+        if mistaken && accesses.len() < MOST_ACCESSES {
+            let word = self.memory.cpu(access.addr).and_then(|cpu| self.memory.load_u32(cpu).ok());
+            accesses.push(Witnessed { access: *access, owner, word });
+        }
     }
 }
 
 impl Watch for Witness {
     fn access(&self, access: &Access) {
         self.ledger.access(access);
-        if !self.layout_broken.load(Ordering::Relaxed) {
-            return;
-        }
-        let Some(owner) = self.ledger.owner_at(access.addr) else { return };
-        if owner.kind.name == access.belief.kind.name && !sides::agree(access.belief, owner) {
-            let mut mistakes = self.mistakes.lock();
-            if mistakes.len() < MOST_MISTAKES {
-                mistakes.push(Mistake { access: *access, owner });
-            }
+        if self.layout_broken.load(Ordering::Relaxed) {
+            self.note(access);
         }
     }
 

@@ -178,7 +178,7 @@ fn a_pool_that_runs_dry_fails_the_scenario_and_nothing_hangs() {
 fn a_broken_pool_breaks_its_contract_row_too() {
     let options = CheckOptions {
         pools: vec![spoilt(Spoil::Zeroing)],
-        scenarios: vec!["stall".to_owned()],
+        scenarios: vec!["pool-contract".to_owned(), "stall".to_owned()],
         endpoints: vec![4],
         ..CheckOptions::default()
     };

@@ -46,6 +46,7 @@ fn detail_value(detail: &Detail) -> Value {
         "verdict": detail.verdict.to_string(),
         "error": detail.error,
         "errno": detail.errno,
+        "recorded": detail.recorded,
         "finding": detail.finding,
         "reason": detail.reason,
         "log": detail.log.iter().map(|line| json!({"at": seconds(line.at), "text": line.text})).collect::<Vec<_>>(),

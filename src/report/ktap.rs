@@ -36,6 +36,7 @@ fn test(out: &mut dyn Write, number: usize, row: &Row) -> io::Result<()> {
         Status::KnownBad => " # XFAIL known bad",
         Status::Pass | Status::Broken => "",
     };
+    writeln!(out, "  # scope: {}", row.scope)?;
     writeln!(out, "  # {}{}", row.verdict, row.error.as_ref().map_or(String::new(), |error| format!(": {error}")))?;
     writeln!(out, "  {result} {number} {}{directive}", row.scenario)
 }

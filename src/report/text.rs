@@ -13,12 +13,14 @@ pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool) -> io::Re
     if !rows.is_empty() {
         writeln!(out, "{}\n", table(&rows).trim_fmt())?;
     }
-    for row in rows {
+    for row in rows.iter().filter(|row| row.status == Status::Broken) {
         for detail in &row.failures {
-            broken(out, row, detail)?;
+            broken(out, &row.pool, &[&row.scenario], detail)?;
         }
     }
+    known_bad(out, &rows)?;
     if !quiet {
+        scopes(out, report)?;
         summary(out, report)?;
     }
     Ok(())
@@ -66,15 +68,38 @@ fn errors(row: &Row) -> String {
     if short.is_empty() { "-".to_owned() } else { short.join(", ") }
 }
 
-fn broken(out: &mut dyn Write, row: &Row, detail: &Detail) -> io::Result<()> {
+/// Recorded defects, each cause once for all the scenarios that it breaks.
+fn known_bad(out: &mut dyn Write, rows: &[&Row]) -> io::Result<()> {
+    let mut causes: Vec<(&str, Vec<&str>, &Detail)> = Vec::new();
+    for row in rows.iter().filter(|row| row.status == Status::KnownBad) {
+        for detail in &row.failures {
+            let same = causes.iter_mut().find(|(pool, _, known)| {
+                *pool == row.pool && known.reason == detail.reason && known.variants == detail.variants
+            });
+            match same {
+                Some((_, scenarios, _)) => scenarios.push(&row.scenario),
+                None => causes.push((&row.pool, vec![&row.scenario], detail)),
+            }
+        }
+    }
+    causes.iter().try_for_each(|(pool, scenarios, detail)| broken(out, pool, scenarios, detail))
+}
+
+fn broken(out: &mut dyn Write, pool: &str, scenarios: &[&str], detail: &Detail) -> io::Result<()> {
     let known = if detail.status == Status::KnownBad { " (known bad)" } else { "" };
-    writeln!(out, "{} · {}: {}{known}", row.pool, row.scenario, detail.verdict)?;
+    writeln!(out, "{pool} · {}: {}{known}", scenarios.join(", "), detail.verdict)?;
     if !detail.variants.is_empty() {
         let variants: Vec<_> = detail.variants.iter().map(ToString::to_string).collect();
         writeln!(out, "  with {}", variants.join("; "))?;
     }
     if let Some(error) = &detail.error {
         writeln!(out, "  error: {error}")?;
+    }
+    if let Some(recorded) = detail.recorded {
+        writeln!(out, "  not as recorded: {recorded}")?;
+    }
+    if let [first, _, ..] = scenarios {
+        writeln!(out, "  log of {first}:")?;
     }
     for line in &detail.log {
         writeln!(out, "  | {line}")?;
@@ -99,8 +124,7 @@ fn summary(out: &mut dyn Write, report: &Report) -> io::Result<()> {
         count(Status::Pass),
         count(Status::KnownBad),
         count(Status::Broken),
-    )?;
-    scopes(out, report)
+    )
 }
 
 /// How far the passes reach: each scope once, with the pools and scenarios that it holds for.
@@ -125,7 +149,7 @@ fn scopes(out: &mut dyn Write, report: &Report) -> io::Result<()> {
         };
         writeln!(
             out,
-            "\nscope of {} in {}:\n  pools {}\n  {}",
+            "scope of {} in {}:\n  pools {}\n  {}\n",
             scenarios::Verdict::NoFailureFound,
             list(&mut rows().map(|row| row.scenario.as_str())),
             list(&mut rows().map(|row| row.scope.pool.as_str())),
