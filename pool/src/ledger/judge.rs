@@ -5,7 +5,7 @@ use bus::{Access, AccessKind};
 use super::State;
 use super::buffers::Buffer;
 use super::map::{At, FRAME};
-use super::pool_page::{BlockRecord, PoolPage};
+use super::pool_page::PoolPage;
 use crate::driver_access::{DriverAccess, Wild};
 use crate::finding::{BlockState, Finding, over};
 
@@ -90,7 +90,12 @@ impl State {
     /// What is wrong with an access of the driver itself.
     ///
     /// Mapped memory is the driver's whoever gave it: with coherent caches an access during a mapping is harmless.
+    #[inline]
     pub(super) fn judge_driver(&self, access: &DriverAccess) -> Option<Box<Finding>> {
+        if self.map.is_one_object(access.dma.0, access.len) { None } else { self.judge_driver_by_parts(access) }
+    }
+
+    fn judge_driver_by_parts(&self, access: &DriverAccess) -> Option<Box<Finding>> {
         let (mut addr, mut left) = (access.dma.0, access.len);
         let mut in_buffer = false;
         while left > 0 {
@@ -166,14 +171,5 @@ impl State {
             }
             tampering.written.into_iter().for_each(|(start, len)| pool.dirt.add(start, len));
         }
-    }
-}
-
-impl PoolPage {
-    #[inline]
-    fn is_in_live_block(&self, addr: u64, len: u64) -> bool {
-        let in_block =
-            |block: &BlockRecord| block.is_live() && block.contains(addr) && len <= block.start + block.size - addr;
-        self.block(addr).is_some_and(in_block)
     }
 }

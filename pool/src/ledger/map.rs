@@ -172,6 +172,24 @@ impl Map {
         Some(page)
     }
 
+    /// Whether the range begins in a frame where it lies in one live block, one buffer or one mapping, found at once.
+    #[inline]
+    pub(super) fn is_one_object(&self, addr: u64, len: u64) -> bool {
+        let Some(frame) = self.frame(addr) else { return false };
+        if let Some(number) = frame.pool_page.checked_sub(1) {
+            return self.pool_pages.get(number).is_some_and(|page| page.is_in_live_block(addr, len));
+        }
+        let offset = addr % FRAME;
+        let part = len.min(FRAME - offset);
+        match frame.buffers.as_deref().map_or(Buffer::None, |buffers| buffers.at(offset, part, false)) {
+            Buffer::Live => part == len,
+            Buffer::EndsAfter(_) => false,
+            Buffer::None | Buffer::Freed => self
+                .mappings_in(frame)
+                .any(|mapping| mapping.contains(addr) && len <= mapping.len - (addr - mapping.start)),
+        }
+    }
+
     /// What `len` bytes in one frame are to a slab; `inside`: the bytes before them are in a live buffer.
     pub(super) fn buffer(&self, addr: u64, len: u64, inside: bool) -> Buffer {
         match self.frame(addr).and_then(|frame| frame.buffers.as_deref()) {

@@ -84,6 +84,13 @@ impl PoolPage {
         self.blocks.get((number as usize).checked_sub(1)?)
     }
 
+    /// Whether the range lies in a live block.
+    #[inline]
+    pub(super) fn is_in_live_block(&self, addr: u64, len: u64) -> bool {
+        let holds = |block: &BlockRecord| block.contains(addr) && len <= block.start + block.size - addr;
+        self.block(addr).is_some_and(|block| block.is_live() && holds(block))
+    }
+
     /// The record of the block that begins at `start`.
     pub(super) fn beginning_at(&mut self, start: u64) -> Option<&mut BlockRecord> {
         let number = self.number_of(start)?;
