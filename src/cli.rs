@@ -4,7 +4,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Proves DMA pool changes against the device models that live on them.
 ///
-/// Exit status: 0 no failure found, 1 broken, 125 cannot be tested, 129 wrong usage, 130 and above internal error.
+/// Exit status: 0 no failure found, 1 broken, 129 wrong usage, 130 and above internal error.
 #[derive(Parser, Debug)]
 #[command(name = "poolproof", version, max_term_width = 110)]
 pub(crate) struct Cli {

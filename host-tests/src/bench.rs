@@ -364,9 +364,13 @@ impl Bench {
         let counts = board.ledger.counts();
         let exercised = Exercised {
             allocations: session.untested.lock().map_or(0, |before| counts.allocations - before),
-            accesses: counts.accesses,
+            accesses: counts.pool_accesses,
             interrupts: board.line.raised(),
         };
+        let mut scope = self.scope(&[self.variant()]);
+        for register in board.ledger.unnamed_layouts() {
+            scope.covered += &format!("; what {register} points to fits, but the driver named none of it");
+        }
         Run {
             pool: self.policy.name.to_string(),
             scenario: name.to_owned(),
@@ -383,7 +387,7 @@ impl Bench {
             board_log: board.take_log(),
             virtual_time: board.clock.now(),
             wall_time,
-            scope: self.scope(&[self.variant()]),
+            scope,
             assumed_by: self.assumed_by.clone(),
         }
     }

@@ -40,7 +40,15 @@ pub(crate) fn linux(side: DriverSide) -> Result<Box<dyn UdcDriver>, UdcError> {
 
 /// A boot loader's driver: queue heads in a static array.
 pub(crate) fn boot_loader(side: DriverSide) -> Result<Box<dyn UdcDriver>, UdcError> {
-    let config = chipidea_driver::Config { dqh_source: DqhSource::Static, ..chipidea_driver::Config::default() };
+    // A boot loader polls one device and tunes nothing.
+    let config = chipidea_driver::Config {
+        dqh_source: DqhSource::Static,
+        interrupt_threshold: 0,
+        disable_streaming: false,
+        registers_shared: false,
+        ahb_burst: None,
+        ..chipidea_driver::Config::default()
+    };
     started(side, config)
 }
 

@@ -162,7 +162,8 @@ pub trait Udc {
 
 /// A controller driver as the machine around it sees it.
 pub trait UdcDriver: Udc + Send {
-    /// The interrupt handler. Handles what is pending, calls the gadget, returns with the line released.
+    /// The interrupt handler: one run over what is pending, calling the gadget. The caller calls again while the line is
+    /// asserted.
     fn irq(&mut self, gadget: &mut dyn Gadget);
 
     /// Delivers completions that calls outside [`UdcDriver::irq`] left behind. Returns whether there were any.
