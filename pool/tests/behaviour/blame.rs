@@ -280,15 +280,16 @@ fn a_wrong_free_excuses_every_pool_that_it_hits() {
     let machine = Machine::new();
     let linked = policy::by_name("linked").expect("known");
     let [mine, other] = [0, 1].map(|_| machine.pool(&linked, geometry(64, 64, 0)));
+    let held = mine.alloc(Flags::KERNEL).expect("a block");
     let block = other.alloc(Flags::KERNEL).expect("a block");
     other.free(block).expect("taken back");
     mine.free(block).expect("the kernel is silent");
-    // The other's list now ends at its first block: what it hands out next is not its own, or comes twice.
-    assert_eq!(mine.alloc(Flags::KERNEL), Ok(block));
-    assert_eq!(other.alloc(Flags::KERNEL), Ok(block));
-    let again = other.alloc(Flags::KERNEL).expect("a page more");
-    assert!(mine.free(block).is_ok() && other.free(block).is_ok() && other.free(again).is_ok());
-    assert!(machine.ledger.findings().iter().all(|finding| finding.blame() == Blame::Client), "{:?}", machine.found());
+    assert_eq!(other.alloc(Flags::KERNEL), Ok(block), "whose link now leads into the page of the first");
+    let stray = other.alloc(Flags::KERNEL).expect("where it leads to");
+    assert_eq!(stray.dma, held.dma.offset(64));
+    assert_eq!(machine.found(), ["WrongFree", "WrongFree"]);
+    let text = machine.ledger.findings()[1].to_string();
+    assert!(text.contains("it freed wrongly before, and now the pool breaks OwnPages"), "{text}");
 }
 
 #[test]
@@ -306,4 +307,32 @@ fn a_flood_hides_no_kind_of_finding() {
         ["Unmapped", "PoolContract", "ReadOfFreedBlock", "ReadOfFreedBlock", "ReadOfFreedBlock", "ReadOfFreedBlock"]
     );
     assert_eq!(machine.ledger.findings_total(), 2001);
+}
+
+/// A pool that a device led into another pool's page zeroes that one's links.
+#[test]
+fn a_pool_that_was_led_astray_excuses_the_pool_it_was_led_to() {
+    let machine = Machine::new();
+    let linked = policy::by_name("linked").expect("known");
+    let [led, other] = [0, 1].map(|_| machine.pool(&linked, geometry(64, 64, 0)));
+    let theirs = other.alloc(Flags::KERNEL).expect("a block");
+    other.free(theirs).expect("taken back");
+    let mine = led.alloc(Flags::KERNEL).expect("a block");
+    led.free(mine).expect("taken back");
+    machine.access(AccessKind::Write, mine.dma, 8);
+    machine.device_writes(mine.dma, &theirs.cpu.0.to_le_bytes());
+    assert_eq!(led.alloc(Flags::KERNEL), Ok(mine));
+    assert_eq!(led.alloc(Flags::KERNEL.zeroed()), Ok(theirs), "the other's free block, with its link");
+    let given = other.alloc(Flags::KERNEL).expect("its links are zero now");
+    assert_eq!(given, Block { cpu: theirs.cpu, dma: DmaAddr(0) });
+    let Some(Finding::AttackerAddress { written, .. }) = machine.ledger.findings().pop() else {
+        panic!("{:?}", machine.found())
+    };
+    assert_eq!(
+        written,
+        format!(
+            "pool pool was led to {}: the device wrote dQH 3 token at {} (8 bytes); it damaged the pool's next pointer",
+            theirs.dma, mine.dma
+        )
+    );
 }
