@@ -9,7 +9,7 @@
 //! # Parts
 //! - [`Config`]: endpoints, register [`Layout`], capability offset, what the part can do
 //! - [`Register`]: the register table, as data; [`RegisterEvent`] and [`Refused`] in traces
-//! - the engine: SETUP, prime, packets, retire, flush
+//! - SETUP and packets (`transfer.rs`), `prime.rs`, `retire.rs`
 //! - [`DQH`], [`DTD`], [`BUFFER`]: what the controller takes pieces of memory for, said with every access
 //! - [`ENDPTLISTADDR`]: what it assumes of memory, shown to the watch when that register is written, before masking
 //! - a ULPI PHY behind the viewport, and the registers that Linux's msm glue touches
@@ -57,13 +57,14 @@ mod config;
 mod controller;
 mod core;
 mod descriptor;
-mod engine;
 mod kinds;
 mod layout;
 mod otg;
 mod port;
+mod prime;
 mod register_map;
 mod registers;
+mod retire;
 mod slot;
 mod trace;
 mod transfer;

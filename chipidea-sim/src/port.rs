@@ -7,7 +7,7 @@ use usb::{Direction, Speed};
 
 use crate::controller::Chipidea;
 use crate::core::Core;
-use crate::engine::Work;
+use crate::prime::Work;
 use crate::trace::SOURCE;
 use crate::transfer::Refusal;
 

@@ -6,10 +6,11 @@ use usb::{Direction, Speed};
 
 use crate::core::Core;
 use crate::descriptor::{Capabilities, Pages, dqh};
-use crate::engine::{Outcome, Work};
 use crate::kinds;
+use crate::prime::Work;
 use crate::register_map::Reg;
 use crate::registers::{DeviceAddr, EndptCtrlHalf, UsbCmd, UsbMode, UsbSts};
+use crate::retire::Outcome;
 use crate::slot::Slot;
 
 /// Why a token gets no data and takes none.
