@@ -253,6 +253,19 @@ pub enum Finding {
         /// What stood there.
         seen: String,
     },
+    /// The driver is gone, and did not give back what it had.
+    Leaked {
+        /// Blocks of pools.
+        blocks: usize,
+        /// Mappings, coherent memory among them.
+        mappings: usize,
+        /// Buffers of `kmalloc`.
+        buffers: usize,
+        /// Pools that were not destroyed, by name, in the order of their creation.
+        pools: Vec<String>,
+        /// Whose blocks and mappings they are, by rising address: at most 8 names.
+        owners: Vec<String>,
+    },
     /// A layout contract does not hold.
     LayoutContract(Box<LayoutFinding>),
 }
@@ -274,6 +287,7 @@ impl Finding {
             Self::AttackerAddress { .. } => "AttackerAddress",
             Self::PoolContract { .. } => "PoolContract",
             Self::WrongFree { .. } => "WrongFree",
+            Self::Leaked { .. } => "Leaked",
             Self::LayoutContract(_) => "LayoutContract",
         }
     }
@@ -298,6 +312,14 @@ fn verb(kind: AccessKind) -> &'static str {
 /// What a write damaged, to follow what was written.
 pub(crate) fn over(damaged: &[&'static str]) -> String {
     if damaged.is_empty() { String::new() } else { format!("; it damaged the pool's {}", damaged.join(" and ")) }
+}
+
+/// What was left, as far as there is any.
+fn left(counts: [(usize, &str); 3], pools: &[String]) -> String {
+    let counted = counts.into_iter().filter(|&(count, _)| count > 0);
+    let pool = |pool: &String| format!("pool {pool}");
+    let parts = counted.map(|(count, what)| format!("{count} {what}{}", if count == 1 { "" } else { "s" }));
+    parts.chain(pools.iter().map(pool)).collect::<Vec<_>>().join(", ")
 }
 
 /// A free block in words.
@@ -428,6 +450,14 @@ impl fmt::Display for Finding {
             }
             Self::WrongFree { pool, block, seen } => {
                 write!(f, "the driver freed {} / {} to pool {pool}: {seen}", block.cpu, block.dma)
+            }
+            Self::Leaked { blocks, mappings, buffers, pools, owners } => {
+                write!(
+                    f,
+                    "the driver is gone and left {}",
+                    left([(*blocks, "block"), (*mappings, "mapping"), (*buffers, "buffer")], pools)
+                )?;
+                if owners.is_empty() { Ok(()) } else { write!(f, ": {}", owners.join(", ")) }
             }
             Self::LayoutContract(finding) => write!(f, "{finding}"),
         }

@@ -61,7 +61,8 @@ impl DmaPool {
         let id = ledger.pool_created(name, policy, geometry);
         let source: Arc<dyn PageSource> =
             Arc::new(WatchedSource { source: Arc::clone(source), ledger: Arc::clone(ledger), id });
-        let pool = (policy.create)(Arc::clone(memory), source, geometry).inspect_err(|_| ledger.pool_gone(id))?;
+        let pool =
+            (policy.create)(Arc::clone(memory), source, geometry).inspect_err(|_| ledger.pool_gone(id, 0, &[]))?;
         let (memory, ledger) = (Arc::clone(memory), Arc::clone(ledger));
         Ok(Self { name: name.to_owned(), geometry, memory, ledger, id, pool })
     }
@@ -112,18 +113,14 @@ impl DmaPool {
     pub fn destroy(&self) -> Result<(), DestroyError> {
         let (held, owners) = self.ledger.holders(self.id);
         self.ledger.pool_ending(self.id);
-        let result = match self.pool.destroy() {
-            // What a pool counts and what is held differ after a wrong free.
-            Err(DestroyError::Busy { live, owners: own }) => {
-                let owners = if owners.is_empty() { own } else { owners };
-                return self.busy(live, owners);
-            }
-            // A pool that does not count leaves it to the ledger.
-            Ok(()) if held > 0 => Err(DestroyError::Busy { live: held, owners }),
-            Ok(()) => Ok(()),
-        };
-        self.ledger.pool_gone(self.id);
-        result
+        // What a pool counts and what is held differ after a wrong free.
+        if let Err(DestroyError::Busy { live, owners: own }) = self.pool.destroy() {
+            let owners = if owners.is_empty() { own } else { owners };
+            return self.busy(live, owners);
+        }
+        self.ledger.pool_gone(self.id, held, &owners);
+        // A pool that does not count leaves it to the ledger.
+        if held > 0 { Err(DestroyError::Busy { live: held, owners }) } else { Ok(()) }
     }
 
     fn busy(&self, live: usize, owners: Vec<String>) -> Result<(), DestroyError> {

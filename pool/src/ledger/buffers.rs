@@ -58,6 +58,11 @@ impl Buffers {
         }
     }
 
+    /// Live buffers that begin in this frame.
+    pub(super) const fn live(&self) -> usize {
+        self.begins.count_ones() as usize
+    }
+
     /// What `len` bytes at `offset` are; `inside`: the bytes before them are in a live buffer.
     pub(super) const fn at(&self, offset: u64, len: u64, inside: bool) -> Buffer {
         let bits = bits(offset, len);
@@ -83,6 +88,7 @@ mod tests {
         frame.give(0, 64, true);
         frame.give(64, 64, true);
         frame.give(FRAME - 32, 32, true);
+        assert_eq!(frame.live(), 3);
         assert_eq!(frame.at(0, 64, false), Buffer::Live);
         assert_eq!(frame.at(40, 24, false), Buffer::Live);
         assert_eq!(frame.at(40, 25, false), Buffer::EndsAfter(24));
@@ -97,5 +103,6 @@ mod tests {
         frame.give(64, 32, true);
         frame.take_back(0, 64, false);
         assert_eq!((frame.at(0, 4, false), frame.at(64, 32, false)), (Buffer::None, Buffer::Live));
+        assert_eq!(frame.live(), 2);
     }
 }

@@ -209,6 +209,12 @@ impl Map {
         self.buffers_mut(start, len, |buffers, offset, len, _| buffers.take_back(offset, len, stays));
     }
 
+    /// Buffers of slabs that are in use.
+    pub(super) fn live_buffers(&self) -> usize {
+        let frames = self.spans.iter().flat_map(|(_, frames)| frames);
+        frames.filter_map(|frame| frame.buffers.as_deref()).map(Buffers::live).sum()
+    }
+
     /// Every frame of a buffer: the offset and length of the buffer's part in it, and whether that is its begin.
     fn buffers_mut(&mut self, start: u64, len: u64, mut each: impl FnMut(&mut Buffers, u64, u64, bool)) {
         let (mut at, mut left) = (start, len);
@@ -229,8 +235,12 @@ impl Map {
 
     /// Removes the newest mapping that begins at `start`; `None` if there is none.
     pub(super) fn remove_mapping(&mut self, start: u64) -> Option<Mapping> {
-        let begins = |number: &&u32| self.mappings.get(**number).is_some_and(|mapping| mapping.start == start);
-        let number = *self.frame(start)?.mappings.iter().rev().find(begins)?;
+        let begins = |number: &u32| self.mappings.get(*number).is_some_and(|mapping| mapping.start == start);
+        let number = match self.frame(start) {
+            Some(frame) => frame.mappings.iter().rev().copied().find(begins)?,
+            // What no memory stands behind is in no frame.
+            None => (0..self.mappings.things.len() as u32).rev().find(begins)?,
+        };
         let mapping = self.mappings.remove(number)?;
         // The room is kept: buffers come and go in the same frames.
         self.frames_mut(mapping.start, mapping.len).for_each(|frame| frame.mappings.retain(|&other| other != number));

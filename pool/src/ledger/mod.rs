@@ -7,6 +7,7 @@ mod dirt;
 mod judge;
 mod kept;
 mod layout;
+mod leaks;
 mod map;
 mod order;
 mod place;
@@ -28,6 +29,7 @@ use crate::memory::Memory;
 use judge::Judgement;
 use kept::Kept;
 use layout::Compared;
+use leaks::Leaks;
 use map::Map;
 use pool_record::{PoolRecord, PoolState};
 
@@ -57,6 +59,7 @@ struct State {
     map: Map,
     pools: Vec<PoolRecord>,
     findings: Kept,
+    leaks: Leaks,
     counts: Counts,
     /// Registers whose layouts fitted though the driver named nothing of what lies there.
     unnamed: Vec<&'static str>,
@@ -67,8 +70,8 @@ impl Ledger {
     #[must_use]
     pub fn new(memory: Arc<Memory>) -> Arc<Self> {
         let map = Map::new(memory.spans());
-        let (findings, counts) = (Kept::default(), Counts::default());
-        let state = State { map, pools: Vec::new(), findings, counts, unnamed: Vec::new() };
+        let (findings, leaks, counts) = (Kept::default(), Leaks::default(), Counts::default());
+        let state = State { map, pools: Vec::new(), findings, leaks, counts, unnamed: Vec::new() };
         Arc::new(Self { memory, state: Mutex::new(state) })
     }
 

@@ -25,6 +25,10 @@ pub(super) struct PoolRecord {
     pub(super) strays: BTreeSet<u64>,
     pub(super) pages: usize,
     pub(super) state: PoolState,
+    /// Blocks were in use when it went: pages that it kept are theirs.
+    pub(super) in_use_at_end: bool,
+    /// That it kept pages was found already.
+    pub(super) leak_found: bool,
     /// Accesses of devices to its live blocks.
     pub(super) accesses: u64,
     /// The first write that was seen to hit the pool's own data: by whom, where, over what.
@@ -79,6 +83,8 @@ impl PoolRecord {
             strays: BTreeSet::new(),
             pages: 0,
             state: PoolState::InUse,
+            in_use_at_end: false,
+            leak_found: false,
             accesses: 0,
             damage: None,
             dirt: Dirt::default(),

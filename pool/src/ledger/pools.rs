@@ -1,7 +1,8 @@
 //! What pools and drivers do with blocks and pages.
 
-use bus::{DmaAddr, Owner};
+use bus::DmaAddr;
 
+use super::leaks::name;
 use super::pool_page::PoolPage;
 use super::{Ledger, PoolRecord, PoolState, State};
 use crate::finding::{Finding, Promise};
@@ -14,13 +15,14 @@ const REMEMBERED: usize = 64;
 
 /// A pool's number in the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PoolId(usize);
+pub(crate) struct PoolId(pub(super) usize);
 
 impl Ledger {
     pub(crate) fn pool_created(&self, name: &str, policy: &Policy, geometry: Geometry) -> PoolId {
         let mut state = self.state.lock();
         let mut record = PoolRecord::new(name, policy, geometry);
-        let reusable = |pool: &PoolRecord| pool.state == PoolState::Gone && pool.pages == 0 && pool.name == name;
+        let empty = |pool: &PoolRecord| pool.pages == 0 && pool.strays.is_empty();
+        let reusable = |pool: &PoolRecord| pool.state == PoolState::Gone && empty(pool) && pool.name == name;
         match state.pools.iter().position(reusable) {
             Some(id) => {
                 record.accesses = state.pools[id].accesses;
@@ -44,9 +46,13 @@ impl Ledger {
         self.state.lock().pools[id.0].state = PoolState::InUse;
     }
 
-    /// Records that the pool is no more.
-    pub(crate) fn pool_gone(&self, id: PoolId) {
-        self.state.lock().pools[id.0].state = PoolState::Gone;
+    /// Records that the pool is no more; `held` blocks of it were in use until then, `owners` by name.
+    pub(crate) fn pool_gone(&self, id: PoolId, held: usize, owners: &[String]) {
+        let mut state = self.state.lock();
+        state.lose_blocks(id, held, owners);
+        let pool = &mut state.pools[id.0];
+        pool.state = PoolState::Gone;
+        pool.in_use_at_end = held > 0;
     }
 
     pub(crate) fn page_added(&self, id: PoolId, pages: Pages) {
@@ -170,15 +176,8 @@ impl Ledger {
     pub(crate) fn holders(&self, id: PoolId) -> (usize, Vec<String>) {
         const NAMED: usize = 8;
         let state = self.state.lock();
-        let blocks = state.map.pool_pages().filter(|page| page.pool == id.0).flat_map(PoolPage::blocks);
-        let live = blocks.filter(|block| block.is_live()).map(|block| (block.start, block.owner));
-        let strays = state.pools[id.0].strays.iter().map(|&start| (start, None));
-        let mut held: Vec<_> = live.chain(strays).collect();
-        held.sort_by_key(|&(start, _)| start);
-        let name = |&(start, owner): &(u64, Option<Owner>)| {
-            owner.map_or_else(|| format!("an unnamed block at {start:#x}"), |owner| owner.to_string())
-        };
-        let mut names: Vec<_> = held.iter().take(NAMED).map(name).collect();
+        let held = state.held(id);
+        let mut names: Vec<_> = held.iter().take(NAMED).map(|&(start, owner)| name(owner, "block", start)).collect();
         if held.len() > NAMED {
             names.push(format!("{} more", held.len() - NAMED));
         }

@@ -2,6 +2,7 @@
 
 mod blame;
 mod driver;
+mod leaks;
 mod ledger;
 mod machine;
 mod mappings;
