@@ -6,14 +6,15 @@ use std::sync::atomic::Ordering;
 
 use bus::{CpuAddr, DmaAddr};
 use thiserror::Error;
-use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestRegionMmap, MemoryRegionAddress};
 
 /// A stretch of memory and where it lies for the processor and for devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Processor's address of the first byte, a multiple of 4 KiB.
+    /// Processor's address of the first byte, a multiple of 4 KiB. The last byte may be the last there is.
     pub cpu: CpuAddr,
-    /// Devices' address of the first byte, a multiple of 4 KiB. Never equal to `cpu`: mixing the two must fail.
+    /// Devices' address of the first byte, a multiple of 4 KiB. Never equal to `cpu`: mixing the two must fail. Ends below
+    /// 2^64.
     pub dma: DmaAddr,
     /// Length in bytes, a multiple of 4 KiB.
     pub len: u64,
@@ -23,7 +24,9 @@ pub struct Span {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MemoryError {
     /// Not a multiple of 4 KiB, empty, or beyond 2^64.
-    #[error("span {0:x?}: addresses and length must be multiples of 4 KiB, and end below 2^64")]
+    #[error(
+        "span {0:x?}: addresses and length must be multiples of 4 KiB; ends, 2^64 at most, and below it for devices"
+    )]
     BadSpan(Span),
     /// Two spans share an address.
     #[error("span {0:x?} overlaps another one")]
@@ -55,14 +58,14 @@ impl Memory {
     /// # Errors
     /// [`MemoryError`], for spans that are misplaced or cannot be had.
     pub fn new(spans: &[Span]) -> Result<Arc<Self>, MemoryError> {
-        let end = |base: u64, len: u64| base.checked_add(len - 1);
         for (i, &span) in spans.iter().enumerate() {
             let bits = span.cpu.0 | span.dma.0 | span.len;
             let bad = span.len == 0 || bits & 0xfff != 0;
-            if bad || end(span.cpu.0, span.len).is_none() || end(span.dma.0, span.len).is_none() {
+            // Only the processor's addresses may go up to the last: of guest memory the end is an address.
+            if bad || span.cpu.0.checked_add(span.len - 1).is_none() || span.dma.0.checked_add(span.len).is_none() {
                 return Err(MemoryError::BadSpan(span));
             }
-            let overlaps = |a: u64, b: u64, other: &Span| a < b + other.len && b < a + span.len;
+            let overlaps = |a: u64, b: u64, other: &Span| a <= b + (other.len - 1) && b <= a + (span.len - 1);
             if spans[..i].iter().any(|o| overlaps(span.cpu.0, o.cpu.0, o) || overlaps(span.dma.0, o.dma.0, o)) {
                 return Err(MemoryError::Overlap(span));
             }
@@ -123,7 +126,10 @@ impl Memory {
     /// [`CpuFault`] if a byte is not mapped.
     pub fn read(&self, cpu: CpuAddr, buffer: &mut [u8]) -> Result<(), CpuFault> {
         let fault = CpuFault { cpu, len: buffer.len() as u64 };
-        self.guest.read_slice(buffer, self.at(cpu, fault)?).map_err(|_| fault)
+        match self.region(cpu, fault.len) {
+            Some((region, at)) => region.read_slice(buffer, at).map_err(|_| fault),
+            None => self.guest.read_slice(buffer, self.across(fault)?).map_err(|_| fault),
+        }
     }
 
     /// Copies bytes to memory.
@@ -132,7 +138,10 @@ impl Memory {
     /// [`CpuFault`] if a byte is not mapped.
     pub fn write(&self, cpu: CpuAddr, data: &[u8]) -> Result<(), CpuFault> {
         let fault = CpuFault { cpu, len: data.len() as u64 };
-        self.guest.write_slice(data, self.at(cpu, fault)?).map_err(|_| fault)
+        match self.region(cpu, fault.len) {
+            Some((region, at)) => region.write_slice(data, at).map_err(|_| fault),
+            None => self.guest.write_slice(data, self.across(fault)?).map_err(|_| fault),
+        }
     }
 
     /// Fills memory with one byte.
@@ -140,7 +149,11 @@ impl Memory {
     /// # Errors
     /// [`CpuFault`] if a byte is not mapped.
     pub fn fill(&self, cpu: CpuAddr, len: u64, byte: u8) -> Result<(), CpuFault> {
-        let chunk = [byte; 256];
+        // Blocks are small, pages are not, and both are filled all the time.
+        if len <= 256 { self.fill_by(cpu, len, &[byte; 256]) } else { self.fill_by(cpu, len, &[byte; 4096]) }
+    }
+
+    fn fill_by(&self, cpu: CpuAddr, len: u64, chunk: &[u8]) -> Result<(), CpuFault> {
         let mut done = 0;
         while done < len {
             let now = (len - done).min(chunk.len() as u64);
@@ -184,6 +197,19 @@ impl Memory {
     /// [`CpuFault`] if a byte is not mapped.
     pub fn write_u64(&self, cpu: CpuAddr, value: u64) -> Result<(), CpuFault> {
         self.write(cpu, &value.to_le_bytes())
+    }
+
+    /// Where bytes are that lie in one span, as nearly all do.
+    fn region(&self, cpu: CpuAddr, len: u64) -> Option<(&GuestRegionMmap, MemoryRegionAddress)> {
+        let span = self.spans.iter().find(|span| cpu.0.wrapping_sub(span.cpu.0) < span.len)?;
+        let offset = cpu.0 - span.cpu.0;
+        let region = (len <= span.len - offset).then(|| self.guest.find_region(GuestAddress(span.dma.0)))??;
+        Some((region, MemoryRegionAddress(offset)))
+    }
+
+    /// Where bytes begin that lie in several spans: spans that touch for devices need not touch for the processor.
+    fn across(&self, fault: CpuFault) -> Result<GuestAddress, CpuFault> {
+        self.run(fault.cpu, fault.len).map(|dma| GuestAddress(dma.0)).ok_or(fault)
     }
 
     fn at(&self, cpu: CpuAddr, fault: CpuFault) -> Result<GuestAddress, CpuFault> {
@@ -236,6 +262,42 @@ mod tests {
         assert_eq!(memory.run(SPAN.cpu.offset(0x2000), 0x1001), None);
         assert_eq!(memory.run(SPAN.cpu, u64::MAX), None);
         assert_eq!(memory.run(SPAN.cpu.offset(0x3000), 0), None);
+    }
+
+    #[test]
+    fn copies_go_where_both_sides_go() {
+        let span = |cpu, dma| Span { cpu: SPAN.cpu.offset(cpu), dma: SPAN.dma.offset(dma), len: 0x1000 };
+        // The first two touch on both sides, the third only for devices.
+        let memory = Memory::new(&[span(0, 0), span(0x1000, 0x1000), span(0x8000, 0x2000)]).expect("12 KiB");
+        let (mut bytes, at) = ([0; 8], SPAN.cpu.offset(0xffc));
+        memory.write(at, &[1, 2, 3, 4, 5, 6, 7, 8]).expect("mapped");
+        memory.read(at, &mut bytes).expect("mapped");
+        assert_eq!(bytes, [1, 2, 3, 4, 5, 6, 7, 8]);
+        let at = SPAN.cpu.offset(0x1ffc);
+        assert_eq!(memory.write(at, &[9; 8]), Err(CpuFault { cpu: at, len: 8 }));
+        assert_eq!(memory.read(at, &mut bytes), Err(CpuFault { cpu: at, len: 8 }));
+        memory.read(SPAN.cpu.offset(0x8000), &mut bytes).expect("mapped");
+        assert_eq!(bytes, [0; 8], "behind it for devices");
+    }
+
+    #[test]
+    fn spans_up_to_the_last_address() {
+        let last = Span { cpu: CpuAddr(u64::MAX - 0x3fff), dma: DmaAddr(u64::MAX - 0x4fff), len: 0x4000 };
+        let first = Span { cpu: CpuAddr(0), dma: DmaAddr(0x1000), len: 0x1000 };
+        let memory = Memory::new(&[last, SPAN, first]).expect("three apart");
+        assert_eq!(Memory::new(&[first, SPAN, last]).expect("the same").spans(), memory.spans());
+        let end = CpuAddr(u64::MAX - 3);
+        memory.store_u32(end, 7).expect("mapped");
+        assert_eq!(memory.load_u32(end), Ok(7));
+        assert_eq!(memory.write(end, &[0; 5]), Err(CpuFault { cpu: end, len: 5 }), "it does not wrap");
+        assert_eq!(memory.fill(end, 5, 0), Err(CpuFault { cpu: end, len: 5 }));
+        assert_eq!((memory.run(last.cpu, 0x4000), memory.run(last.cpu, 0x4001)), (Some(last.dma), None));
+        let inside = Span { cpu: CpuAddr(u64::MAX - 0xfff), dma: DmaAddr(0x10_0000), len: 0x1000 };
+        for spans in [[last, inside], [inside, last]] {
+            assert_eq!(Memory::new(&spans).err(), Some(MemoryError::Overlap(spans[1])));
+        }
+        let over = Span { dma: DmaAddr(u64::MAX - 0x3fff), ..last };
+        assert_eq!(Memory::new(&[SPAN, over]).err(), Some(MemoryError::BadSpan(over)));
     }
 
     #[test]

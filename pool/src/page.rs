@@ -60,6 +60,9 @@ pub trait PageSource: Send + Sync {
     fn free(&self, pages: Pages);
 }
 
+/// The smallest page in bytes: the ledger's own grid, and that of spans.
+const SMALLEST_PAGE: u64 = 4096;
+
 /// Which free page comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum PageOrder {
@@ -94,9 +97,14 @@ struct State {
 }
 
 impl PageAllocator {
-    /// A source of pages of `page_size` bytes, a power of two, whose every byte is at or below `mask` for devices.
+    /// A source of pages of `page_size` bytes, whose every byte is at or below `mask` for devices.
+    ///
+    /// A page size that is no power of two, or below 4096, is taken as the next larger that is right;
+    /// [`PageSource::page_size`] tells it.
     #[must_use]
     pub fn new(memory: Arc<Memory>, page_size: u64, mask: u64, order: PageOrder) -> Arc<Self> {
+        // No next one: the largest there is, of which no memory has a page.
+        let page_size = page_size.max(SMALLEST_PAGE).checked_next_power_of_two().unwrap_or(1 << 63);
         // Built in one go from a rising sequence: a set that is filled page by page costs a bench most of its start.
         let free: BTreeSet<u64> = memory.spans().iter().flat_map(|span| pages_of(span, page_size, mask)).collect();
         let random = if let PageOrder::Scattered(seed) = order { seed } else { 0 };

@@ -89,15 +89,16 @@ impl Geometry {
 impl Layout {
     /// Offsets of the blocks of a fresh page, ascending. A block that would cross a boundary begins behind it.
     pub fn offsets(self) -> impl Iterator<Item = u64> {
-        let mut offset = 0;
+        let mut offset = 0_u64;
         let mut next_boundary = self.boundary;
         std::iter::from_fn(move || {
-            if offset + self.size > next_boundary {
+            // A block of 2^63 bytes is a layout too.
+            if offset.saturating_add(self.size) > next_boundary {
                 offset = next_boundary;
-                next_boundary += self.boundary;
+                next_boundary = next_boundary.saturating_add(self.boundary);
             }
             let block = offset;
-            offset += self.size;
+            offset = offset.saturating_add(self.size);
             (offset <= self.allocation).then_some(block)
         })
     }

@@ -29,7 +29,14 @@ enum Mistake {
     WritesIntoLiveBlocks,
     StaysBrokenAfterFailure,
     GivesPageBackEarly,
+    AlignsTo64AtMost,
+    DestroysWithOneLeft,
+    DestroysByTheLastPage,
+    KnowsFewPages,
 }
+
+/// Pages that a pool knows that knows few.
+const FEW_PAGES: usize = 1024;
 
 /// A plain pool, right but for its mistake: a stack of blocks outside the memory.
 struct Plain {
@@ -56,6 +63,8 @@ impl Plain {
         source: Arc<dyn PageSource>,
         geometry: Geometry,
     ) -> Result<Box<dyn Pool>, CreateError> {
+        let align = if mistake == Mistake::AlignsTo64AtMost { geometry.align.min(64) } else { geometry.align };
+        let geometry = Geometry { align, ..geometry };
         let layout = match geometry.layout(16, source.page_size()) {
             Err(_) if mistake == Mistake::TakesAnyGeometry => {
                 Layout { size: 64, align: 1, allocation: 4096, boundary: 4096 }
@@ -161,18 +170,20 @@ impl Pool for Plain {
                 let off = block.dma.0 - start;
                 right = Block { cpu: block.cpu.offset(off.wrapping_neg()), dma: block.dma.offset(off.wrapping_neg()) };
             }
-            Mistake::ForeignPage if !state.pages.iter().any(|page| block.dma.0.wrapping_sub(page.dma.0) < page.len) => {
+            Mistake::ForeignPage if !state.pages.iter().any(|page| inside(page, block)) => {
                 return Ok(());
             }
             Mistake::MixedAddresses => right.cpu = self.memory.cpu(block.dma).expect("its own page"),
             Mistake::Overlap if state.live.contains(&block) => return Ok(()),
+            Mistake::KnowsFewPages if !state.pages.iter().take(FEW_PAGES).any(|page| inside(page, block)) => {
+                return Err(FreeError::Foreign(block));
+            }
             _ => {}
         }
         state.free.push(right);
         if self.mistake == Mistake::GivesPageBackEarly && state.pages.len() > 1 {
             let page = state.pages.remove(0);
-            let inside = |block: &Block| block.dma.0.wrapping_sub(page.dma.0) < page.len;
-            state.free.retain(|block| !inside(block));
+            state.free.retain(|&block| !inside(&page, block));
             self.source.free(page);
         }
         Ok(())
@@ -180,7 +191,15 @@ impl Pool for Plain {
 
     fn destroy(&self) -> Result<(), DestroyError> {
         let mut state = self.state.lock().expect("no panic under the lock");
-        if !state.live.is_empty() && self.mistake != Mistake::DestroysInUse {
+        let busy = match self.mistake {
+            Mistake::DestroysInUse => false,
+            Mistake::DestroysWithOneLeft => state.live.len() > 1,
+            Mistake::DestroysByTheLastPage => {
+                state.pages.last().is_some_and(|page| state.live.iter().any(|&block| inside(page, block)))
+            }
+            _ => !state.live.is_empty(),
+        };
+        if busy {
             return Err(DestroyError::Busy { live: state.live.len(), owners: Vec::new() });
         }
         if self.mistake == Mistake::LeaksAtDestroy {
@@ -193,6 +212,10 @@ impl Pool for Plain {
     fn pages(&self) -> usize {
         self.state.lock().expect("no panic under the lock").pages.len()
     }
+}
+
+fn inside(page: &Pages, block: Block) -> bool {
+    block.dma.0.wrapping_sub(page.dma.0) < page.len
 }
 
 fn report(mistake: Mistake) -> Report {
@@ -331,13 +354,33 @@ fn geometries_that_cannot_be_kept() {
 #[test]
 fn geometries_that_can_be_kept() {
     let text = breaks_only(Mistake::RefusesGeometry, Promise::Geometry);
-    assert!(text.contains("Geometry { size: 5000, align: 8, boundary: 0 } was refused"), "{text}");
+    assert!(text.contains("Geometry { size: 5000, align: 4096, boundary: 0 } was refused"), "{text}");
 }
 
 #[test]
 fn pages_gone_at_a_destroy_in_use() {
     let text = breaks_only(Mistake::DestroysInUse, Promise::Busy);
     assert!(text.contains("was given back"), "{text}");
+}
+
+#[test]
+fn pages_gone_at_a_destroy_with_one_block_in_use() {
+    for mistake in [Mistake::DestroysWithOneLeft, Mistake::DestroysByTheLastPage] {
+        let text = breaks_only(mistake, Promise::Busy);
+        assert!(text.contains("the page of the live 0x") && text.ends_with("was given back"), "{mistake:?}: {text}");
+    }
+}
+
+#[test]
+fn alignments_beyond_64() {
+    let text = breaks_only(Mistake::AlignsTo64AtMost, Promise::Alignment);
+    assert!(text.contains("is not aligned to 256 bytes"), "{text}");
+}
+
+#[test]
+fn pages_beyond_a_thousand() {
+    let text = breaks_only(Mistake::KnowsFewPages, Promise::NoLeak);
+    assert!(text.contains("is not in this pool"), "{text}");
 }
 
 #[test]

@@ -19,8 +19,10 @@ use crate::watched::DmaPool;
 const MOST_HELD: usize = 48;
 /// Pools that share a source.
 const POOLS: u64 = 6;
-/// Blocks of a page beyond which the source's failure is tried at the first pages only.
+/// Blocks of a page beyond which the source's failure is tried at the first page only, and one destroy in use.
 const MANY_BLOCKS: u64 = 128;
+/// Blocks that are held at most before all but one are freed.
+const SOME_BLOCKS: u64 = 16;
 /// A freed block's contents.
 const DIRT: u8 = 0xa5;
 
@@ -351,26 +353,64 @@ impl<'a> Exercise<'a> {
         self.collect(&ledger, doing);
     }
 
-    /// A destroy while blocks are held is refused, and the blocks stay.
+    /// A destroy while blocks are held is refused, and the blocks stay: of one block, of a few, and of more than a page's
+    /// all but one freed.
     fn destroy_in_use(&mut self) {
         for geometry in self.geometries.clone() {
-            let ledger = Ledger::new(Arc::clone(self.memory));
-            let Some(mut held) = self.create_good(geometry, &ledger) else { continue };
-            let doing = format_args!("{geometry:?}, destroyed in use");
-            for _ in 0..3 {
-                self.alloc(&mut held, Flags::KERNEL, doing);
-            }
-            if held.blocks.is_empty() {
-                continue;
-            }
-            let result = held.pool.destroy();
-            self.expect(Promise::Busy, matches!(result, Err(DestroyError::Busy { .. })), doing, || {
-                format!("{} blocks were in use, and destroy said {result:?}", held.blocks.len())
-            });
-            for &(block, _) in &held.blocks {
-                let out = self.probe.is_out(block.dma);
-                self.expect(Promise::Busy, out, doing, || format!("the page of the live {} was given back", block.dma));
+            let a_page = self.source.page_size() / geometry.size.max(1);
+            let more = a_page.min(SOME_BLOCKS) as usize + 2;
+            let cases = [(more, 1), (1, 1), (3, 3)];
+            let tried = if a_page > MANY_BLOCKS { 1 } else { cases.len() };
+            for &(allocated, left) in &cases[..tried] {
+                self.destroy_with(geometry, allocated, left);
             }
         }
+    }
+
+    /// A pool that handed out `allocated` blocks is destroyed when `left` of them are held.
+    fn destroy_with(&mut self, geometry: Geometry, allocated: usize, left: usize) {
+        let ledger = Ledger::new(Arc::clone(self.memory));
+        let Some(mut held) = self.create_good(geometry, &ledger) else { return };
+        let doing = format_args!("{geometry:?}, destroyed with {left} of {allocated} blocks in use");
+        for _ in 0..allocated {
+            self.alloc(&mut held, Flags::KERNEL, doing);
+        }
+        while held.blocks.len() > left {
+            let index = self.random(held.blocks.len() as u64) as usize;
+            self.free(&mut held, index, doing);
+        }
+        if held.blocks.is_empty() {
+            return;
+        }
+        let result = held.pool.destroy();
+        self.expect(Promise::Busy, matches!(result, Err(DestroyError::Busy { .. })), doing, || {
+            format!("{} blocks were in use, and destroy said {result:?}", held.blocks.len())
+        });
+        for &(block, _) in &held.blocks {
+            let out = self.probe.is_out(block.dma);
+            self.expect(Promise::Busy, out, doing, || format!("the page of the live {} was given back", block.dma));
+        }
+    }
+
+    /// A pool hands out many pages, takes them back, and hands out as many without asking for more.
+    pub(super) fn large_pool(&mut self, blocks: usize) {
+        let ledger = Ledger::new(Arc::clone(self.memory));
+        let before = self.probe.free_pages();
+        let geometry = Geometry { size: self.source.page_size(), align: 0, boundary: 0 };
+        let Some(mut held) = self.create_good(geometry, &ledger) else { return };
+        let doing = format_args!("{geometry:?}, {blocks} blocks");
+        let mut least = before;
+        for _ in 0..2 {
+            while held.blocks.len() < blocks && self.alloc(&mut held, Flags::ATOMIC, doing).is_some() {}
+            let free = self.probe.free_pages();
+            let again = least == before || free >= least;
+            self.expect(Promise::NoLeak, again, doing, || {
+                format!("{least} pages were free with every block in use, {free} when they were handed out again")
+            });
+            least = free;
+            self.free_all(&mut held, doing);
+        }
+        self.destroy(held, Some(before), doing);
+        self.collect(&ledger, doing);
     }
 }

@@ -3,7 +3,8 @@
 //! [`run`] takes a policy through small machines: every page size and order of pages, memory on both sides of 4 GiB and a
 //! device that reaches only the lower, a page source that fails when it is told to. In each, every geometry goes through
 //! long random runs of allocations and frees with dirty blocks, failures of the source at every n-th page, pools that
-//! come and go around each other, and a destroy while in use. One seed leads to one run.
+//! come and go around each other, and destroys while in use. A machine of its own has room for a pool of thousands of
+//! pages. One seed leads to one run.
 //!
 //! *Not here*: interrupt context, threads, wrong frees (a pool need not notice), a boundary beyond the page
 //! ([`BOUNDARY_BEYOND_PAGE`]).
@@ -33,6 +34,10 @@ const SPANS: [Span; 2] = [
     Span { cpu: CpuAddr(0xffff_8000_1000_0000), dma: DmaAddr(0xffc0_0000), len: 4 << 20 },
     Span { cpu: CpuAddr(0xffff_8000_7000_0000), dma: DmaAddr(0x1_0000_0000), len: 1 << 20 },
 ];
+/// Memory for one large pool.
+const LARGE: Span = Span { cpu: CpuAddr(0xffff_8000_1000_0000), dma: DmaAddr(0x8000_0000), len: 16 << 20 };
+/// Blocks of the large pool, each as large as a page of 4 KiB: more than 2048, a number to stop growing at.
+const LARGE_BLOCKS: usize = 2100;
 /// Blocks of a page beyond which a geometry is left to smaller pages: they cost time and show nothing more.
 const MOST_BLOCKS: u64 = 4096;
 
@@ -75,6 +80,10 @@ impl Default for Config {
             (24, 8, 128),
             (48, 16, 256),
             (128, 128, 128),
+            // Alignments that sizes are no multiples of.
+            (68, 256, 4096),
+            (100, 128, 0),
+            (5000, 4096, 0),
             // Beyond a page.
             (5000, 8, 0),
             (5000, 16, 8192),
@@ -111,5 +120,17 @@ pub fn run(policy: &Policy, config: &Config) -> Report {
             Exercise::new(policy, config, geometries, &mut report, &memory, probe, machine).all();
         }
     }
+    large(policy, config, &mut report);
     report
+}
+
+/// A pool of thousands of pages.
+fn large(policy: &Policy, config: &Config, report: &mut Report) {
+    let memory = match Memory::new(&[LARGE]) {
+        Ok(memory) => memory,
+        Err(error) => return report.give_up(error.to_string()),
+    };
+    let probe = Probe::new(PageAllocator::new(Arc::clone(&memory), 4096, MASK, PageOrder::Forward));
+    Exercise::new(policy, config, Vec::new(), report, &memory, probe, "4 KiB pages Forward".to_owned())
+        .large_pool(LARGE_BLOCKS);
 }

@@ -116,7 +116,7 @@ impl Map {
     /// What a device finds at an address: of several mappings one that allows the access.
     pub(super) fn at(&self, addr: u64, kind: AccessKind) -> At<'_> {
         let Some(frame) = self.frame(addr) else { return At::Nothing };
-        if let Some(page) = frame.pool_page.checked_sub(1).and_then(|number| self.pool_pages.get(number)) {
+        if let Some(page) = self.pool_page_in(frame, addr) {
             return At::Pool(page);
         }
         let mut other = At::Nothing;
@@ -135,12 +135,17 @@ impl Map {
 
     /// The page of a pool that an address is in.
     pub(super) fn pool_page(&self, addr: u64) -> Option<&PoolPage> {
-        self.pool_pages.get(self.frame(addr)?.pool_page.checked_sub(1)?)
+        self.pool_page_in(self.frame(addr)?, addr)
+    }
+
+    /// A source may give less than a frame: not all of a frame need be the page's.
+    fn pool_page_in(&self, frame: &Frame, addr: u64) -> Option<&PoolPage> {
+        self.pool_pages.get(frame.pool_page.checked_sub(1)?).filter(|page| page.holds(addr, 1))
     }
 
     pub(super) fn pool_page_mut(&mut self, addr: u64) -> Option<&mut PoolPage> {
         let number = self.frame(addr)?.pool_page.checked_sub(1)?;
-        self.pool_pages.get_mut(number)
+        self.pool_pages.get_mut(number).filter(|page| page.holds(addr, 1))
     }
 
     pub(super) fn pool_pages(&self) -> impl Iterator<Item = &PoolPage> {

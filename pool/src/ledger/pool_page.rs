@@ -59,6 +59,8 @@ impl BlockRecord {
 impl PoolPage {
     /// A page for blocks that begin at multiples of `granule`, as far as is known.
     pub(super) fn new(pool: usize, base: u64, len: u64, granule: u64) -> Self {
+        // Up to the end of addresses at most, so that the sum of the two is one.
+        let len = len.min(u64::MAX - base);
         let granule_shift = granule.clamp(1, FRAME).trailing_zeros();
         let slots = vec![0; (len >> granule_shift) as usize];
         Self { pool, base, len, granule_shift, slots, blocks: Vec::new(), recut: false }

@@ -70,22 +70,20 @@ impl Directory {
         (frame.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - self.entries.len().trailing_zeros())) as usize
     }
 
+    /// Where a frame's entry is looked for, one after the other: every entry once, whatever is in them.
+    fn probes(&self, frame: u64) -> impl Iterator<Item = usize> + use<> {
+        let (home, len) = (self.home(frame), self.entries.len());
+        (home..len).chain(0..home)
+    }
+
     fn get(&self, frame: u64) -> Option<u32> {
         if self.entries.is_empty() {
             return None;
         }
-        let mut at = self.home(frame);
-        loop {
-            let (key, page) = self.entries[at];
-            if key == frame {
-                return Some(page);
-            }
-            // Ends: at least half of the entries are empty.
-            if key == Self::EMPTY {
-                return None;
-            }
-            at = (at + 1) & (self.entries.len() - 1);
-        }
+        // At least half of the entries are empty: the search is short.
+        let at = self.probes(frame).find(|&at| [frame, Self::EMPTY].contains(&self.entries[at].0))?;
+        let (key, page) = self.entries[at];
+        (key == frame).then_some(page)
     }
 
     fn insert(&mut self, frame: u64, page: u32) {
@@ -99,11 +97,10 @@ impl Directory {
     }
 
     fn place(&mut self, frame: u64, page: u32) {
-        let mut at = self.home(frame);
-        while self.entries[at].0 != Self::EMPTY {
-            at = (at + 1) & (self.entries.len() - 1);
+        let free = self.probes(frame).find(|&at| self.entries[at].0 == Self::EMPTY);
+        if let Some(at) = free {
+            self.entries[at] = (frame, page);
         }
-        self.entries[at] = (frame, page);
     }
 }
 
