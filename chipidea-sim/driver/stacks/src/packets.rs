@@ -1,0 +1,589 @@
+//! The controller as firmware stacks see theirs: one packet at a time for each endpoint and direction.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bus::Mmio;
+use chipidea_driver::{Config, EndpointSetup, Engine, EngineError};
+use pool::DmaApi;
+use usb::ch9::{Feature, Recipient, Request as Standard};
+use usb::gadget::{Completion, Request};
+use usb::{Direction, EndpointAddress, SetupPacket, Speed, TransferType};
+
+use crate::error::{AllocateError, PacketError};
+
+const EP0_OUT: EndpointAddress = EndpointAddress::out(0);
+const EP0_IN: EndpointAddress = EndpointAddress::r#in(0);
+
+/// Bytes of the largest packet (USB 2.0 §5.6.3, §5.7.3).
+const MOST_BYTES: u16 = 1024;
+/// Lines that are kept until somebody takes them; later ones are dropped.
+const MOST_LINES: usize = 64;
+
+/// What happened to the bus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Power {
+    /// It is idle.
+    Suspended,
+    /// It is active again.
+    Resumed,
+    /// VBUS went away.
+    Removed,
+    /// VBUS came.
+    Detected,
+}
+
+/// Packets of endpoints by number: bit n is endpoint n.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ready {
+    /// A SETUP waits on endpoint 0.
+    pub(crate) setup: bool,
+    /// OUT packets that wait to be read.
+    pub(crate) out: u16,
+    /// IN packets that went since the last look.
+    pub(crate) sent: u16,
+}
+
+/// An endpoint of one direction.
+struct Endpoint {
+    address: EndpointAddress,
+    setup: EndpointSetup,
+    /// OUT: the packet that came, in the first so many bytes.
+    received: Option<(Vec<u8>, usize)>,
+    /// Room that the next packet uses.
+    spare: Vec<u8>,
+}
+
+/// Packets on the engine's transfers: each is a transfer of its own.
+pub(crate) struct Packets {
+    engine: Engine,
+    /// In the order of their allocation.
+    endpoints: Vec<Endpoint>,
+    started: bool,
+    /// The endpoints but 0 are enabled: from [`Packets::enable_endpoints`] to the next bus reset.
+    running: bool,
+    /// The pull-up is wanted.
+    attached: bool,
+    vbus: bool,
+    suspended: bool,
+    reset: bool,
+    power: Option<Power>,
+    /// A SETUP that nobody has read.
+    setup: Option<SetupPacket>,
+    /// The SETUP that was read last, until it is answered.
+    current: Option<SetupPacket>,
+    /// Bytes of the data stage that are still to come on endpoint 0 OUT.
+    expected: usize,
+    sent: u16,
+    /// Packets came or went since the last look.
+    news: bool,
+    log: Vec<String>,
+    scratch: VecDeque<Completion>,
+}
+
+impl Packets {
+    pub(crate) fn probe(mmio: Arc<dyn Mmio>, dma: DmaApi, config: Config) -> Result<Self, EngineError> {
+        Ok(Self {
+            engine: Engine::probe(mmio, dma, config)?,
+            endpoints: Vec::new(),
+            started: false,
+            running: false,
+            attached: false,
+            vbus: false,
+            suspended: false,
+            reset: false,
+            power: None,
+            setup: None,
+            current: None,
+            expected: 0,
+            sent: 0,
+            news: false,
+            log: Vec::new(),
+            scratch: VecDeque::new(),
+        })
+    }
+
+    /// Takes an endpoint: of that number, or the lowest that is free in this direction.
+    pub(crate) fn allocate(
+        &mut self,
+        direction: Direction,
+        number: Option<u8>,
+        transfer_type: TransferType,
+        max_packet: u16,
+    ) -> Result<EndpointAddress, AllocateError> {
+        if self.started {
+            return Err(AllocateError::Started);
+        }
+        if max_packet > MOST_BYTES {
+            return Err(AllocateError::PacketSize(max_packet));
+        }
+        let address = |number| EndpointAddress { number, direction };
+        let is_free = |number: &u8| self.position(address(*number)).is_none();
+        let endpoints = self.engine.endpoints();
+        let number = match number {
+            Some(number) if !is_free(&number) => return Err(AllocateError::Taken(address(number))),
+            Some(number) if number >= endpoints => return Err(AllocateError::Exhausted { endpoints }),
+            Some(number) => number,
+            None => (1..endpoints).find(is_free).ok_or(AllocateError::Exhausted { endpoints })?,
+        };
+        // The engine's control transfers are those of endpoint 0.
+        if (number == 0) != (transfer_type == TransferType::Control) {
+            return Err(AllocateError::Control(address(number)));
+        }
+        let setup = EndpointSetup { transfer_type, max_packet, mult: 1 };
+        self.endpoints.push(Endpoint { address: address(number), setup, received: None, spare: Vec::new() });
+        Ok(address(number))
+    }
+
+    /// Starts the controller: endpoint 0 is ready, and the pull-up is on while VBUS is there.
+    pub(crate) fn start(&mut self) -> Result<(), EngineError> {
+        self.engine.reset_controller()?;
+        for endpoint in self.endpoints.iter().filter(|endpoint| endpoint.address.is_ep0()) {
+            if self.engine.endpoint_setup(endpoint.address).is_none() {
+                self.engine.enable(endpoint.address, endpoint.setup)?;
+            }
+        }
+        self.engine.start()?;
+        self.started = true;
+        self.attached = true;
+        self.engine.watch_vbus(true);
+        self.vbus = self.engine.vbus();
+        self.engine.set_pullup(self.vbus);
+        Ok(())
+    }
+
+    /// The pull-up off and, unless `on` is false, on again.
+    pub(crate) fn attach(&mut self, on: bool) {
+        if !self.started || self.engine.is_shut_down() {
+            return;
+        }
+        self.attached = on;
+        self.engine.set_pullup(false);
+        self.stop_activity();
+        self.engine.set_pullup(on && self.vbus);
+    }
+
+    /// Looks at what the controller has to tell.
+    pub(crate) fn service(&mut self) {
+        if !self.started || self.engine.is_shut_down() {
+            return;
+        }
+        if self.engine.take_vbus_change() {
+            self.vbus_changed();
+        }
+        let interrupts = self.engine.take_interrupts();
+        if interrupts.reset() {
+            self.bus_reset();
+        }
+        if interrupts.port_change() && self.suspended {
+            self.suspended = false;
+            self.power = Some(Power::Resumed);
+        }
+        if interrupts.transfer() || interrupts.error() {
+            self.completions();
+        }
+        if interrupts.suspend() && !self.suspended {
+            self.suspended = true;
+            self.power = Some(Power::Suspended);
+        }
+        // Again what could not be primed when its packet was read.
+        self.prime_all();
+    }
+
+    /// Whether something came that nobody was told of.
+    pub(crate) const fn has_news(&self) -> bool {
+        self.reset || self.power.is_some() || self.news
+    }
+
+    /// Whether there was a bus reset since the last call. [`Packets::enable_endpoints`] is next.
+    pub(crate) fn take_reset(&mut self) -> bool {
+        std::mem::take(&mut self.reset)
+    }
+
+    /// What happened to the bus last, if nobody was told.
+    pub(crate) const fn power(&self) -> Option<Power> {
+        self.power
+    }
+
+    /// The same, and takes it.
+    pub(crate) fn take_power(&mut self) -> Option<Power> {
+        self.power.take()
+    }
+
+    /// Whether nothing can move: suspended, or without VBUS.
+    pub(crate) const fn is_idle(&self) -> bool {
+        self.suspended || !self.vbus
+    }
+
+    /// Whether packets came or went since [`Packets::take_ready`].
+    pub(crate) const fn has_packets(&self) -> bool {
+        self.news
+    }
+
+    /// The packets there are. What went is told once, what came until it is read.
+    pub(crate) fn take_ready(&mut self) -> Ready {
+        self.news = false;
+        let received = self.endpoints.iter().filter(|endpoint| endpoint.received.is_some());
+        let out = received.fold(0, |bits, endpoint| bits | 1 << endpoint.address.number);
+        Ready { setup: self.setup.is_some(), out, sent: std::mem::take(&mut self.sent) }
+    }
+
+    /// Takes the SETUP that waits. Endpoint 0 OUT gets room for the data stage, or for the status stage of an IN
+    /// transfer, which the host may begin before it has all data (USB 2.0 §8.5.3).
+    pub(crate) fn take_setup(&mut self) -> Option<SetupPacket> {
+        let setup = self.setup.take()?;
+        let length = usize::from(setup.length.get());
+        self.current = Some(setup);
+        self.expected = if setup.direction() == Direction::Out { length } else { 0 };
+        if length > 0 {
+            self.prime(EP0_OUT);
+        }
+        Some(setup)
+    }
+
+    /// Whether a SETUP waits.
+    pub(crate) const fn has_setup(&self) -> bool {
+        self.setup.is_some()
+    }
+
+    /// Takes the packet that came, and makes room for the next. A packet that does not fit stays.
+    pub(crate) fn read(&mut self, address: EndpointAddress, buffer: &mut [u8]) -> Result<usize, PacketError> {
+        let index = self.index(address, Direction::Out)?;
+        let endpoint = &mut self.endpoints[index];
+        let (data, length) = endpoint.received.take().ok_or(PacketError::WouldBlock)?;
+        let Some(room) = buffer.get_mut(..length) else {
+            endpoint.received = Some((data, length));
+            return Err(PacketError::Overflow { endpoint: address, bytes: length });
+        };
+        room.copy_from_slice(&data[..length]);
+        endpoint.spare = data;
+        if !address.is_ep0() {
+            self.prime(address);
+            return Ok(length);
+        }
+        self.expected = self.expected.saturating_sub(length);
+        if self.expected > 0 {
+            self.prime(address);
+        }
+        Ok(length)
+    }
+
+    /// Whether an endpoint is enabled.
+    pub(crate) fn is_enabled(&self, address: EndpointAddress) -> bool {
+        self.engine.endpoint_setup(address).is_some()
+    }
+
+    /// Sends a packet.
+    pub(crate) fn write(&mut self, address: EndpointAddress, data: &[u8]) -> Result<(), PacketError> {
+        let index = self.index(address, Direction::In)?;
+        let endpoint = &mut self.endpoints[index];
+        if data.len() > usize::from(endpoint.setup.max_packet) {
+            return Err(PacketError::Overflow { endpoint: address, bytes: data.len() });
+        }
+        let outdated = address.is_ep0() && self.setup.is_some();
+        let ready = self.running || address.is_ep0();
+        if outdated || !ready || self.engine.queued(address) > 0 {
+            return Err(PacketError::WouldBlock);
+        }
+        let mut packet = std::mem::take(&mut endpoint.spare);
+        packet.clear();
+        packet.extend_from_slice(data);
+        if address.is_ep0() {
+            let configures = data.is_empty() && self.configures();
+            self.current = None;
+            if configures {
+                self.forget_halts();
+            }
+        }
+        match self.engine.submit(address, Request { data: packet, ..Request::default() }) {
+            Ok(()) => Ok(()),
+            Err(refused) => {
+                self.endpoints[index].spare = refused.request.data;
+                Err(refused.error.into())
+            }
+        }
+    }
+
+    /// Halts an endpoint, or ends its halt. Endpoint 0 halts both ways, until the next SETUP.
+    ///
+    /// A halt that the host clears starts the data toggle again, also where there was none (USB 2.0 §9.4.5); a stack's
+    /// own call does so only if there was one.
+    pub(crate) fn set_stalled(&mut self, address: EndpointAddress, stalled: bool) {
+        if self.position(address).is_none() || !self.is_enabled(address) {
+            return;
+        }
+        let by_host = !stalled && self.host_clears(address);
+        if self.is_stalled(address) == stalled && !by_host {
+            return;
+        }
+        // A SETUP that came meanwhile keeps endpoint 0 from stalling, and the stack is told of it next.
+        if let Err(error) = self.engine.set_halt(address, stalled)
+            && !address.is_ep0()
+        {
+            self.warn(format!("{address}: halt: {error}"));
+        }
+    }
+
+    /// Whether an endpoint is halted.
+    pub(crate) fn is_stalled(&self, address: EndpointAddress) -> bool {
+        self.position(address).is_some() && self.engine.halted(address).unwrap_or(false)
+    }
+
+    /// Takes an address once the host has acknowledged the status stage, which is to be written next.
+    pub(crate) fn set_address_in_advance(&mut self, address: u8) {
+        if !self.engine.is_shut_down() {
+            self.engine.set_address_in_advance(address);
+        }
+    }
+
+    /// Sets the endpoints but 0 up as they were allocated: no halt, DATA0, room for a packet. To be called after a bus
+    /// reset.
+    pub(crate) fn enable_endpoints(&mut self) {
+        if self.engine.is_shut_down() {
+            return;
+        }
+        for index in 0..self.endpoints.len() {
+            self.enable(self.endpoints[index].address);
+        }
+        self.running = true;
+        self.prime_all();
+    }
+
+    /// Sets an endpoint up as it was allocated, unless it is.
+    pub(crate) fn enable(&mut self, address: EndpointAddress) {
+        let Some(index) = self.position(address) else { return };
+        if !address.is_ep0()
+            && !self.is_enabled(address)
+            && let Err(error) = self.engine.enable(address, self.endpoints[index].setup)
+        {
+            self.warn(format!("{address}: enable: {error}"));
+        }
+    }
+
+    /// Signals resume if the bus is suspended. Returns whether it was.
+    pub(crate) fn wake_up(&mut self) -> bool {
+        !self.engine.is_shut_down() && self.suspended && self.engine.force_resume()
+    }
+
+    /// The bus speed; it holds after a bus reset.
+    pub(crate) fn speed(&self) -> Speed {
+        self.engine.speed()
+    }
+
+    /// What went wrong since the last call.
+    pub(crate) fn take_log(&mut self) -> Vec<String> {
+        let mut lines = std::mem::take(&mut self.log);
+        lines.append(&mut self.engine.take_log());
+        lines
+    }
+
+    /// Stops the controller and gives everything back.
+    pub(crate) fn shutdown(&mut self) -> Result<(), EngineError> {
+        if self.engine.is_shut_down() {
+            return Ok(());
+        }
+        self.engine.watch_vbus(false);
+        let result = self.engine.shutdown(&mut self.scratch);
+        self.scratch.clear();
+        for endpoint in &mut self.endpoints {
+            endpoint.received = None;
+        }
+        (self.setup, self.running, self.sent, self.news) = (None, false, 0, false);
+        result
+    }
+
+    fn position(&self, address: EndpointAddress) -> Option<usize> {
+        self.endpoints.iter().position(|endpoint| endpoint.address == address)
+    }
+
+    fn index(&self, address: EndpointAddress, direction: Direction) -> Result<usize, PacketError> {
+        let index = self.position(address).filter(|_| address.direction == direction);
+        index.ok_or(PacketError::NoEndpoint(address))
+    }
+
+    pub(crate) fn warn(&mut self, line: String) {
+        if self.log.len() < MOST_LINES {
+            self.log.push(line);
+        }
+    }
+
+    fn vbus_changed(&mut self) {
+        let vbus = self.engine.vbus();
+        if vbus == self.vbus {
+            return;
+        }
+        self.vbus = vbus;
+        self.engine.set_pullup(vbus && self.attached);
+        if vbus {
+            self.power = Some(Power::Detected);
+        } else {
+            self.stop_activity();
+            self.power = Some(Power::Removed);
+        }
+    }
+
+    /// Takes everything back and disables the endpoints but 0.
+    pub(crate) fn stop_activity(&mut self) {
+        for index in 0..self.endpoints.len() {
+            let address = self.endpoints[index].address;
+            self.disable(address);
+        }
+        self.running = false;
+        self.suspended = false;
+        (self.setup, self.current, self.expected) = (None, None, 0);
+        (self.sent, self.news) = (0, false);
+    }
+
+    /// Takes an endpoint's packets back and disables it; of endpoint 0 only the packets.
+    pub(crate) fn disable(&mut self, address: EndpointAddress) {
+        self.drop_packets(address);
+        if !address.is_ep0()
+            && self.is_enabled(address)
+            && let Err(error) = self.engine.disable(address)
+        {
+            self.warn(format!("{address}: disable: {error}"));
+        }
+    }
+
+    fn bus_reset(&mut self) {
+        self.stop_activity();
+        if let Err(error) = self.engine.restart_after_bus_reset() {
+            self.warn(format!("bus reset: {error}"));
+        }
+        self.reset = true;
+        self.power = None;
+    }
+
+    fn drop_packets(&mut self, address: EndpointAddress) {
+        let Some(index) = self.position(address) else { return };
+        if let Some((data, _)) = self.endpoints[index].received.take() {
+            self.endpoints[index].spare = data;
+        }
+        if self.is_enabled(address) {
+            self.engine.nuke(address, &mut self.scratch);
+            for completion in self.scratch.drain(..) {
+                self.endpoints[index].spare = completion.request.data;
+            }
+        }
+    }
+
+    fn completions(&mut self) {
+        for index in 0..self.endpoints.len() {
+            let address = self.endpoints[index].address;
+            if !self.engine.take_complete(address) {
+                continue;
+            }
+            match self.engine.retire(address) {
+                Ok(Some(completion)) => self.completed(index, completion),
+                Ok(None) => {}
+                Err(error) => self.warn(format!("{address}: {error}")),
+            }
+        }
+        if self.engine.acknowledge_setup() {
+            self.setup_came();
+        }
+    }
+
+    fn completed(&mut self, index: usize, completion: Completion) {
+        let Completion { endpoint: address, request, status } = completion;
+        let endpoint = &mut self.endpoints[index];
+        match (status, address.direction) {
+            (Ok(length), Direction::Out) => endpoint.received = Some((request.data, length)),
+            (Ok(_), Direction::In) => {
+                self.sent |= 1 << address.number;
+                endpoint.spare = request.data;
+            }
+            (Err(error), _) => {
+                endpoint.spare = request.data;
+                self.warn(format!("{address}: {error}"));
+                return;
+            }
+        }
+        self.news = true;
+    }
+
+    /// A SETUP ends whatever endpoint 0 was about.
+    fn setup_came(&mut self) {
+        for address in [EP0_OUT, EP0_IN] {
+            self.drop_packets(address);
+        }
+        self.sent &= !1;
+        self.expected = 0;
+        self.current = None;
+        match self.engine.read_setup() {
+            Ok(setup) => {
+                self.setup = Some(setup);
+                self.news = true;
+            }
+            Err(error) => {
+                self.warn(format!("setup: {error}"));
+                self.set_stalled(EP0_OUT, true);
+            }
+        }
+    }
+
+    fn prime_all(&mut self) {
+        for index in 0..self.endpoints.len() {
+            let address = self.endpoints[index].address;
+            if self.running && !address.is_ep0() && address.direction == Direction::Out {
+                self.prime(address);
+            }
+        }
+    }
+
+    /// Makes room for a packet, unless there is some or one waits to be read.
+    fn prime(&mut self, address: EndpointAddress) {
+        let Some(index) = self.position(address) else { return };
+        let endpoint = &mut self.endpoints[index];
+        if endpoint.received.is_some() || self.engine.queued(address) > 0 {
+            return;
+        }
+        let mut room = std::mem::take(&mut endpoint.spare);
+        room.resize(endpoint.setup.max_packet.into(), 0);
+        if let Err(refused) = self.engine.submit(address, Request { data: room, ..Request::default() }) {
+            self.endpoints[index].spare = refused.request.data;
+            // After a SETUP that came meanwhile the stage is of the past.
+            if !matches!(refused.error, EngineError::SetupPending(_)) {
+                self.warn(format!("{address}: prime: {}", refused.error));
+            }
+        }
+    }
+
+    /// Whether the host is about to clear this endpoint's halt.
+    fn host_clears(&self, address: EndpointAddress) -> bool {
+        self.current.is_some_and(|setup| {
+            setup.request_type == Recipient::Endpoint.0
+                && Standard(setup.request) == Standard::ClearFeature
+                && Feature(setup.value.get()) == Feature::EndpointHalt
+                && EndpointAddress::from_byte(setup.index.get().to_le_bytes()[0]) == address
+        })
+    }
+
+    /// Whether the transfer on endpoint 0 selects a configuration.
+    fn configures(&self) -> bool {
+        let selects = |setup: SetupPacket| {
+            setup.request_type == 0 && Standard(setup.request) == Standard::SetConfiguration && setup.value.get() != 0
+        };
+        self.current.is_some_and(selects)
+    }
+
+    /// SET_CONFIGURATION ends halts and starts data toggles again (USB 2.0 §9.1.1.5). Stacks tell their bus nothing of it.
+    fn forget_halts(&mut self) {
+        for index in 0..self.endpoints.len() {
+            let address = self.endpoints[index].address;
+            if !address.is_ep0()
+                && self.is_enabled(address)
+                && let Err(error) = self.engine.set_halt(address, false)
+            {
+                self.warn(format!("{address}: halt: {error}"));
+            }
+        }
+    }
+}
+
+impl Drop for Packets {
+    fn drop(&mut self) {
+        // Nobody is left to tell.
+        let _ = self.shutdown();
+    }
+}
