@@ -37,16 +37,22 @@ const MOST_POLLS: u32 = 256;
 pub struct Firmware {
     packets: Arc<Mutex<Packets>>,
     poll: Box<dyn FnMut() + Send>,
+    /// Whether the stack is to be polled, although nothing interrupts.
+    wants_poll: fn(&Packets) -> bool,
 }
 
 impl Firmware {
-    /// The stack on `packets`, polled by `poll`.
-    pub(crate) fn on(packets: Arc<Mutex<Packets>>, poll: impl FnMut() + Send + 'static) -> Self {
-        Self { packets, poll: Box::new(poll) }
+    /// The stack on `packets`, polled by `poll` when something interrupts and while it `wants_poll`.
+    pub(crate) fn on(
+        packets: Arc<Mutex<Packets>>,
+        poll: impl FnMut() + Send + 'static,
+        wants_poll: fn(&Packets) -> bool,
+    ) -> Self {
+        Self { packets, poll: Box::new(poll), wants_poll }
     }
 
-    fn has_news(&self) -> bool {
-        self.packets.lock().has_news()
+    fn wants_poll(&self) -> bool {
+        (self.wants_poll)(&self.packets.lock())
     }
 }
 
@@ -60,18 +66,18 @@ impl UdcDriver for Firmware {
     fn irq(&mut self, _gadget: &mut dyn Gadget) {
         for _ in 0..MOST_POLLS {
             (self.poll)();
-            if !self.has_news() {
+            if !self.wants_poll() {
                 return;
             }
         }
     }
 
     fn deliver(&mut self, gadget: &mut dyn Gadget) -> bool {
-        let news = self.has_news();
-        if news {
+        let wanted = self.wants_poll();
+        if wanted {
             self.irq(gadget);
         }
-        news
+        wanted
     }
 
     fn take_log(&mut self) -> Vec<String> {

@@ -4,6 +4,7 @@
 //! [`chipidea_driver::Engine`], whose queue heads come from the pool as ci_hdrc's do.
 //!
 //! - [`ChipideaBus`]: `usb_device::bus::UsbBus` (feature `usb-device`, on by default), for every class on `usb-device` 0.3
+//! - [`ChipideaEmbassy`]: `embassy_usb_driver::Driver` (feature `embassy`, on by default), for `embassy-usb` on any executor
 //! - [`Firmware`]: a stack with its classes as a board's driver: its interrupt handler polls the stack
 //!
 //! ```
@@ -31,25 +32,29 @@
 //! endpoint has room for one packet, and again after that was read; an IN endpoint takes one, and the next when that has
 //! gone. A packet that finds no memory is refused; room for an OUT packet is tried again with the next poll.
 //!
-//! # What the stack below does not say
+//! # What a stack does not say
 //! Stacks do not tell their bus of every standard request, so some are seen as they pass:
 //! - SET_CONFIGURATION ends halts and starts data toggles again (USB 2.0 §9.1.1.5).
 //! - CLEAR_FEATURE(ENDPOINT_HALT) starts the toggle again also where there was no halt (USB 2.0 §9.4.5).
 //! - SET_ADDRESS takes effect in the controller when the host acknowledges the status stage (DEVICEADDR.USBADRA), with
 //!   no time between in which the device would be deaf.
 //!
-//! SET_INTERFACE is not: which endpoints belong to an interface is the classes' secret, and their toggles stay. A host that
+//! SET_INTERFACE is not, and `usb-device` does not tell it (`embassy-usb` does): which endpoints belong to an interface is the classes' secret, and their toggles stay. A host that
 //! selects the same interface again after data has moved starts with DATA0 and may lose a packet.
 //!
 //! *Not here*: transfers of more than a packet, double buffering, more than one packet a microframe, test modes, low power of
 //! the PHY.
 
+#[cfg(feature = "embassy")]
+mod embassy;
 mod error;
 mod firmware;
 mod packets;
 #[cfg(feature = "usb-device")]
 mod usb_bus;
 
+#[cfg(feature = "embassy")]
+pub use embassy::{ChipideaControl, ChipideaEmbassy, ChipideaEmbassyBus, ChipideaEndpoint};
 pub use firmware::Firmware;
 #[cfg(feature = "usb-device")]
 pub use usb_bus::ChipideaBus;

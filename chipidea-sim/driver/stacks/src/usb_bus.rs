@@ -25,7 +25,7 @@ pub struct ChipideaBus(Arc<Mutex<Packets>>);
 impl Firmware {
     /// The stack that was built on `bus`. `poll` polls it once, with its classes.
     pub fn new(bus: &ChipideaBus, poll: impl FnMut() + Send + 'static) -> Self {
-        Self::on(Arc::clone(&bus.0), poll)
+        Self::on(Arc::clone(&bus.0), poll, Packets::has_news)
     }
 }
 
@@ -183,7 +183,7 @@ impl UsbBus for ChipideaBus {
     /// Switches the pull-up off and on. Only two register writes lie between: enough for a host that is told of every
     /// change; a real hub wants 2.5 µs (USB 2.0 §7.1.7.3).
     fn force_reset(&self) -> usb_device::Result<()> {
-        self.0.lock().attach(true);
+        self.0.lock().reattach();
         Ok(())
     }
 }

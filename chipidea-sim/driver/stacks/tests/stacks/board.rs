@@ -18,7 +18,7 @@ use usb_host::Device;
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The gadget of a board whose functions are a stack's classes.
-struct NoGadget;
+pub(crate) struct NoGadget;
 
 impl Gadget for NoGadget {
     fn setup(&mut self, _udc: &mut dyn Udc, _setup: SetupPacket) -> Result<(), Stall> {

@@ -11,8 +11,8 @@ use crate::board::{States, TIMEOUT, bench, expect_bytes, failed, pattern, run, t
 
 /// The interface of the class's requests, and its data endpoints.
 const COMM: u16 = 0;
-const READ: u8 = 2;
-const WRITE: u8 = 1;
+pub(crate) const READ: u8 = 2;
+pub(crate) const WRITE: u8 = 1;
 
 const SET_LINE_CODING: u8 = 0x20;
 const GET_LINE_CODING: u8 = 0x21;
@@ -57,12 +57,12 @@ async fn class_out(device: &Device, request: u8, value: u16, data: &[u8]) -> Res
 }
 
 /// Opens the port, as cdc-acm does.
-async fn open(device: &Device) -> Result<(), Failure> {
+pub(crate) async fn open(device: &Device) -> Result<(), Failure> {
     class_out(device, SET_CONTROL_LINE_STATE, 3, &[]).await
 }
 
 /// Sends `data` and takes as much back.
-async fn echo(device: &Device, data: Vec<u8>) -> Result<(), Failure> {
+pub(crate) async fn echo(device: &Device, data: Vec<u8>) -> Result<(), Failure> {
     let out = device.submit(Urb {
         address: device.number(),
         endpoint: EndpointAddress::out(WRITE),

@@ -1,12 +1,14 @@
 //! The controller as firmware stacks see theirs: one packet at a time for each endpoint and direction.
 
+mod halt;
+mod service;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bus::Mmio;
 use chipidea_driver::{Config, EndpointSetup, Engine, EngineError};
 use pool::DmaApi;
-use usb::ch9::{Feature, Recipient, Request as Standard};
 use usb::gadget::{Completion, Request};
 use usb::{Direction, EndpointAddress, SetupPacket, Speed, TransferType};
 
@@ -60,8 +62,6 @@ pub(crate) struct Packets {
     /// In the order of their allocation.
     endpoints: Vec<Endpoint>,
     started: bool,
-    /// The endpoints but 0 are enabled: from [`Packets::enable_endpoints`] to the next bus reset.
-    running: bool,
     /// The pull-up is wanted.
     attached: bool,
     vbus: bool,
@@ -87,7 +87,6 @@ impl Packets {
             engine: Engine::probe(mmio, dma, config)?,
             endpoints: Vec::new(),
             started: false,
-            running: false,
             attached: false,
             vbus: false,
             suspended: false,
@@ -152,42 +151,42 @@ impl Packets {
         Ok(())
     }
 
-    /// The pull-up off and, unless `on` is false, on again.
-    pub(crate) fn attach(&mut self, on: bool) {
-        if !self.started || self.engine.is_shut_down() {
-            return;
-        }
-        self.attached = on;
-        self.engine.set_pullup(false);
-        self.stop_activity();
-        self.engine.set_pullup(on && self.vbus);
+    /// Switches the pull-up off and on.
+    pub(crate) fn reattach(&mut self) {
+        self.detach();
+        self.attach();
     }
 
-    /// Looks at what the controller has to tell.
-    pub(crate) fn service(&mut self) {
-        if !self.started || self.engine.is_shut_down() {
-            return;
+    /// Wants the pull-up, which is on while VBUS is there.
+    pub(crate) fn attach(&mut self) {
+        if self.started && !self.attached && !self.engine.is_shut_down() {
+            self.attached = true;
+            self.engine.set_pullup(self.vbus);
         }
-        if self.engine.take_vbus_change() {
-            self.vbus_changed();
+    }
+
+    /// Switches the pull-up off.
+    pub(crate) fn detach(&mut self) {
+        if self.attached && !self.engine.is_shut_down() {
+            self.attached = false;
+            self.engine.set_pullup(false);
+            self.stop_activity();
         }
-        let interrupts = self.engine.take_interrupts();
-        if interrupts.reset() {
-            self.bus_reset();
-        }
-        if interrupts.port_change() && self.suspended {
-            self.suspended = false;
-            self.power = Some(Power::Resumed);
-        }
-        if interrupts.transfer() || interrupts.error() {
-            self.completions();
-        }
-        if interrupts.suspend() && !self.suspended {
-            self.suspended = true;
-            self.power = Some(Power::Suspended);
-        }
-        // Again what could not be primed when its packet was read.
-        self.prime_all();
+    }
+
+    /// Whether it was started.
+    pub(crate) const fn is_started(&self) -> bool {
+        self.started
+    }
+
+    /// Whether a control transfer at hand is of the past: a SETUP came, or a bus reset, or the cable went.
+    pub(crate) const fn control_is_over(&self) -> bool {
+        self.setup.is_some() || self.reset || matches!(self.power, Some(Power::Removed))
+    }
+
+    /// Whether a packet waits to go.
+    pub(crate) fn is_sending(&self, address: EndpointAddress) -> bool {
+        self.engine.queued(address) > 0
     }
 
     /// Whether something came that nobody was told of.
@@ -276,16 +275,14 @@ impl Packets {
     /// Sends a packet.
     pub(crate) fn write(&mut self, address: EndpointAddress, data: &[u8]) -> Result<(), PacketError> {
         let index = self.index(address, Direction::In)?;
-        let endpoint = &mut self.endpoints[index];
-        if data.len() > usize::from(endpoint.setup.max_packet) {
+        if data.len() > usize::from(self.endpoints[index].setup.max_packet) {
             return Err(PacketError::Overflow { endpoint: address, bytes: data.len() });
         }
         let outdated = address.is_ep0() && self.setup.is_some();
-        let ready = self.running || address.is_ep0();
-        if outdated || !ready || self.engine.queued(address) > 0 {
+        if outdated || !self.is_enabled(address) || self.engine.queued(address) > 0 {
             return Err(PacketError::WouldBlock);
         }
-        let mut packet = std::mem::take(&mut endpoint.spare);
+        let mut packet = std::mem::take(&mut self.endpoints[index].spare);
         packet.clear();
         packet.extend_from_slice(data);
         if address.is_ep0() {
@@ -304,31 +301,6 @@ impl Packets {
         }
     }
 
-    /// Halts an endpoint, or ends its halt. Endpoint 0 halts both ways, until the next SETUP.
-    ///
-    /// A halt that the host clears starts the data toggle again, also where there was none (USB 2.0 §9.4.5); a stack's
-    /// own call does so only if there was one.
-    pub(crate) fn set_stalled(&mut self, address: EndpointAddress, stalled: bool) {
-        if self.position(address).is_none() || !self.is_enabled(address) {
-            return;
-        }
-        let by_host = !stalled && self.host_clears(address);
-        if self.is_stalled(address) == stalled && !by_host {
-            return;
-        }
-        // A SETUP that came meanwhile keeps endpoint 0 from stalling, and the stack is told of it next.
-        if let Err(error) = self.engine.set_halt(address, stalled)
-            && !address.is_ep0()
-        {
-            self.warn(format!("{address}: halt: {error}"));
-        }
-    }
-
-    /// Whether an endpoint is halted.
-    pub(crate) fn is_stalled(&self, address: EndpointAddress) -> bool {
-        self.position(address).is_some() && self.engine.halted(address).unwrap_or(false)
-    }
-
     /// Takes an address once the host has acknowledged the status stage, which is to be written next.
     pub(crate) fn set_address_in_advance(&mut self, address: u8) {
         if !self.engine.is_shut_down() {
@@ -339,24 +311,21 @@ impl Packets {
     /// Sets the endpoints but 0 up as they were allocated: no halt, DATA0, room for a packet. To be called after a bus
     /// reset.
     pub(crate) fn enable_endpoints(&mut self) {
-        if self.engine.is_shut_down() {
-            return;
-        }
         for index in 0..self.endpoints.len() {
             self.enable(self.endpoints[index].address);
         }
-        self.running = true;
-        self.prime_all();
     }
 
-    /// Sets an endpoint up as it was allocated, unless it is.
+    /// Sets an endpoint but 0 up as it was allocated, unless it is.
     pub(crate) fn enable(&mut self, address: EndpointAddress) {
         let Some(index) = self.position(address) else { return };
-        if !address.is_ep0()
-            && !self.is_enabled(address)
-            && let Err(error) = self.engine.enable(address, self.endpoints[index].setup)
-        {
-            self.warn(format!("{address}: enable: {error}"));
+        if address.is_ep0() || self.is_enabled(address) || self.engine.is_shut_down() {
+            return;
+        }
+        match self.engine.enable(address, self.endpoints[index].setup) {
+            Ok(()) if address.direction == Direction::Out => self.prime(address),
+            Ok(()) => {}
+            Err(error) => self.warn(format!("{address}: enable: {error}")),
         }
     }
 
@@ -388,7 +357,7 @@ impl Packets {
         for endpoint in &mut self.endpoints {
             endpoint.received = None;
         }
-        (self.setup, self.running, self.sent, self.news) = (None, false, 0, false);
+        (self.setup, self.sent, self.news) = (None, 0, false);
         result
     }
 
@@ -407,28 +376,12 @@ impl Packets {
         }
     }
 
-    fn vbus_changed(&mut self) {
-        let vbus = self.engine.vbus();
-        if vbus == self.vbus {
-            return;
-        }
-        self.vbus = vbus;
-        self.engine.set_pullup(vbus && self.attached);
-        if vbus {
-            self.power = Some(Power::Detected);
-        } else {
-            self.stop_activity();
-            self.power = Some(Power::Removed);
-        }
-    }
-
     /// Takes everything back and disables the endpoints but 0.
     pub(crate) fn stop_activity(&mut self) {
         for index in 0..self.endpoints.len() {
             let address = self.endpoints[index].address;
             self.disable(address);
         }
-        self.running = false;
         self.suspended = false;
         (self.setup, self.current, self.expected) = (None, None, 0);
         (self.sent, self.news) = (0, false);
@@ -445,15 +398,6 @@ impl Packets {
         }
     }
 
-    fn bus_reset(&mut self) {
-        self.stop_activity();
-        if let Err(error) = self.engine.restart_after_bus_reset() {
-            self.warn(format!("bus reset: {error}"));
-        }
-        self.reset = true;
-        self.power = None;
-    }
-
     fn drop_packets(&mut self, address: EndpointAddress) {
         let Some(index) = self.position(address) else { return };
         if let Some((data, _)) = self.endpoints[index].received.take() {
@@ -467,65 +411,10 @@ impl Packets {
         }
     }
 
-    fn completions(&mut self) {
-        for index in 0..self.endpoints.len() {
-            let address = self.endpoints[index].address;
-            if !self.engine.take_complete(address) {
-                continue;
-            }
-            match self.engine.retire(address) {
-                Ok(Some(completion)) => self.completed(index, completion),
-                Ok(None) => {}
-                Err(error) => self.warn(format!("{address}: {error}")),
-            }
-        }
-        if self.engine.acknowledge_setup() {
-            self.setup_came();
-        }
-    }
-
-    fn completed(&mut self, index: usize, completion: Completion) {
-        let Completion { endpoint: address, request, status } = completion;
-        let endpoint = &mut self.endpoints[index];
-        match (status, address.direction) {
-            (Ok(length), Direction::Out) => endpoint.received = Some((request.data, length)),
-            (Ok(_), Direction::In) => {
-                self.sent |= 1 << address.number;
-                endpoint.spare = request.data;
-            }
-            (Err(error), _) => {
-                endpoint.spare = request.data;
-                self.warn(format!("{address}: {error}"));
-                return;
-            }
-        }
-        self.news = true;
-    }
-
-    /// A SETUP ends whatever endpoint 0 was about.
-    fn setup_came(&mut self) {
-        for address in [EP0_OUT, EP0_IN] {
-            self.drop_packets(address);
-        }
-        self.sent &= !1;
-        self.expected = 0;
-        self.current = None;
-        match self.engine.read_setup() {
-            Ok(setup) => {
-                self.setup = Some(setup);
-                self.news = true;
-            }
-            Err(error) => {
-                self.warn(format!("setup: {error}"));
-                self.set_stalled(EP0_OUT, true);
-            }
-        }
-    }
-
     fn prime_all(&mut self) {
         for index in 0..self.endpoints.len() {
             let address = self.endpoints[index].address;
-            if self.running && !address.is_ep0() && address.direction == Direction::Out {
+            if !address.is_ep0() && address.direction == Direction::Out && self.is_enabled(address) {
                 self.prime(address);
             }
         }
@@ -545,37 +434,6 @@ impl Packets {
             // After a SETUP that came meanwhile the stage is of the past.
             if !matches!(refused.error, EngineError::SetupPending(_)) {
                 self.warn(format!("{address}: prime: {}", refused.error));
-            }
-        }
-    }
-
-    /// Whether the host is about to clear this endpoint's halt.
-    fn host_clears(&self, address: EndpointAddress) -> bool {
-        self.current.is_some_and(|setup| {
-            setup.request_type == Recipient::Endpoint.0
-                && Standard(setup.request) == Standard::ClearFeature
-                && Feature(setup.value.get()) == Feature::EndpointHalt
-                && EndpointAddress::from_byte(setup.index.get().to_le_bytes()[0]) == address
-        })
-    }
-
-    /// Whether the transfer on endpoint 0 selects a configuration.
-    fn configures(&self) -> bool {
-        let selects = |setup: SetupPacket| {
-            setup.request_type == 0 && Standard(setup.request) == Standard::SetConfiguration && setup.value.get() != 0
-        };
-        self.current.is_some_and(selects)
-    }
-
-    /// SET_CONFIGURATION ends halts and starts data toggles again (USB 2.0 §9.1.1.5). Stacks tell their bus nothing of it.
-    fn forget_halts(&mut self) {
-        for index in 0..self.endpoints.len() {
-            let address = self.endpoints[index].address;
-            if !address.is_ep0()
-                && self.is_enabled(address)
-                && let Err(error) = self.engine.set_halt(address, false)
-            {
-                self.warn(format!("{address}: halt: {error}"));
             }
         }
     }
