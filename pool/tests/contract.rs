@@ -380,7 +380,7 @@ fn alignments_beyond_64() {
 #[test]
 fn pages_beyond_a_thousand() {
     let text = breaks_only(Mistake::KnowsFewPages, Promise::NoLeak);
-    assert!(text.contains("is not in this pool"), "{text}");
+    assert!(text.contains("was not taken back: Some(Foreign("), "{text}");
 }
 
 #[test]

@@ -142,7 +142,7 @@ impl State {
     /// Number of the page that an address is in, and the offset in it.
     fn locate(&self, dma: DmaAddr, frame_shift: u32) -> Option<(usize, u64)> {
         let page = self.directory.get(dma.0 >> frame_shift)? as usize;
-        Some((page, dma.0 - self.pages[page].dma.0))
+        Some((page, dma.0.checked_sub(self.pages[page].dma.0)?))
     }
 }
 

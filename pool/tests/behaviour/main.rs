@@ -2,6 +2,7 @@
 
 mod blame;
 mod driver;
+mod ends;
 mod leaks;
 mod ledger;
 mod machine;
