@@ -166,6 +166,7 @@ impl State {
 
     fn write(&mut self, to: EndpointAddress, data: &[u8]) -> Result<usize, UsbError> {
         let len = data.len();
+        let answers_the_past = self.answers_the_past(to);
         let Some(endpoint) = self.endpoint_mut(to).filter(|_| to.direction == Direction::In) else {
             self.mistake(Mistake::UnknownEndpoint(to));
             return Err(UsbError::InvalidEndpoint);
@@ -178,9 +179,17 @@ impl State {
         if endpoint.packet.is_some() {
             return Err(UsbError::WouldBlock);
         }
-        endpoint.packet = Some(data.to_vec());
+        if !answers_the_past {
+            endpoint.packet = Some(data.to_vec());
+        }
         self.progress += 1;
         Ok(len)
+    }
+
+    /// Whether the firmware does to endpoint 0 what belongs to the request before the one that waits: controllers keep
+    /// it from the new one, which begins afresh (USB 2.0 §8.5.3).
+    fn answers_the_past(&self, endpoint: EndpointAddress) -> bool {
+        endpoint.is_ep0() && self.setup.is_some()
     }
 
     fn read(&mut self, from: EndpointAddress, buffer: &mut [u8]) -> Result<usize, UsbError> {
@@ -212,6 +221,9 @@ impl State {
 
     /// Whether it changed.
     fn set_stalled(&mut self, which: EndpointAddress, stalled: bool) -> bool {
+        if stalled && self.answers_the_past(which) {
+            return false;
+        }
         let begin_anew = !stalled && self.is_clearing_halt(which);
         let Some(endpoint) = self.endpoint_mut(which) else {
             self.mistake(Mistake::UnknownEndpoint(which));

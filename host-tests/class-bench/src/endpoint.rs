@@ -75,8 +75,7 @@ impl Endpoint {
         let shown = len.min(buffer.len());
         buffer[..shown].copy_from_slice(&packet[..shown]);
         let reply = InReply::Data { pid: self.toggle, len };
-        // A host that has no room for the packet does not acknowledge it.
-        let taken = isochronous || (ack == HostAck::Sent && shown == len);
+        let taken = isochronous || ack == HostAck::Sent;
         if taken {
             self.packet = None;
             self.complete = true;

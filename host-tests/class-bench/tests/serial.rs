@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
-use usb_class_bench::{Bench, BenchBus, Limits, SetupPacket, UrbError};
+use usb_class_bench::{Bench, BenchBus, Fault, Limits, SetupPacket, UrbError, every};
 use usb_device::bus::UsbBusAllocator;
 use usb_device::prelude::{UsbDevice, UsbDeviceBuilder, UsbDeviceState, UsbVidPid};
 use usbd_serial::{SerialPort, USB_CLASS_CDC};
@@ -27,7 +27,24 @@ fn builder(allocator: &UsbBusAllocator<BenchBus>) -> UsbDeviceBuilder<'_, BenchB
 
 #[test]
 fn a_line_comes_back() {
-    let bench = Bench::new();
+    lines_come_back(Bench::new());
+}
+
+#[test]
+fn a_line_comes_back_over_a_bad_wire() {
+    for fault in [Fault::LostPacket, Fault::LostHandshake, Fault::Repeated] {
+        for period in [3, 4, 5] {
+            let mut faults = every(period, fault);
+            let to_bulk = move |transaction: usb_class_bench::Transaction| {
+                let fault = faults(transaction);
+                if transaction.target.endpoint == 0 { Fault::None } else { fault }
+            };
+            lines_come_back(Bench::new().faults(to_bulk));
+        }
+    }
+}
+
+fn lines_come_back(bench: Bench) {
     let allocator = UsbBusAllocator::new(bench.bus());
     let mut serial = SerialPort::new(&allocator);
     let mut device = builder(&allocator).build();

@@ -181,11 +181,12 @@ fn it_takes_its_address_early_too() {
 fn a_bad_wire_costs_tries_but_no_data() {
     for fault in [Fault::LostPacket, Fault::LostHandshake, Fault::Repeated] {
         for period in [5, 7, 11] {
-            // The lost handshake of a status stage is the one thing that USB cannot mend for SET_ADDRESS: spare endpoint 0.
+            // A device that does not hear the last ACK of its answer is still busy with it: TestClass cannot bear that.
             let mut faults = every(period, fault);
             let bench = Bench::new().limits(limits()).faults(move |transaction| {
                 let fault = faults(transaction);
-                if transaction.target.endpoint == 0 && transaction.token != Token::Out { Fault::None } else { fault }
+                let spared = transaction.token == Token::In && fault == Fault::LostHandshake;
+                if spared { Fault::None } else { fault }
             });
             with_test_class(&bench, async |host, device| {
                 bulk_loopback(device).await;
@@ -209,6 +210,6 @@ fn two_runs_leave_one_trace() {
         bench.trace().iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     let first = run();
-    assert!(first.len() > 500);
+    assert!(first.len() > 300, "{}", first.len());
     assert_eq!(first, run());
 }
