@@ -7,6 +7,13 @@ use crate::error::EngineError;
 use crate::registers::{ENDPTSETUPSTAT, UsbCmd};
 
 impl Engine {
+    /// Whether a SETUP of endpoint 0 waits. While it does, the controller answers with NAK whatever is primed: a user
+    /// that nukes endpoint 0 now, before [`Engine::acknowledge_setup`], lets nothing of the transfer before slip out.
+    #[must_use]
+    pub fn setup_waits(&self) -> bool {
+        self.registers.load(ENDPTSETUPSTAT) & 1 != 0
+    }
+
     /// Acknowledges a SETUP of endpoint 0. Returns whether there was one: then flush or nuke both directions of
     /// endpoint 0, and [`Engine::read_setup`].
     pub fn acknowledge_setup(&mut self) -> bool {

@@ -3,8 +3,8 @@
 //! Classes that were written for microcontrollers run on the controller's model, and on any pool: below them is
 //! [`chipidea_driver::Engine`], whose queue heads come from the pool as ci_hdrc's do.
 //!
-//! - [`ChipideaBus`]: `usb_device::bus::UsbBus` (feature `usb-device`, on by default), for every class on `usb-device` 0.3
-//! - [`ChipideaEmbassy`]: `embassy_usb_driver::Driver` (feature `embassy`, on by default), for `embassy-usb` on any executor
+//! - [`ChipideaBus`]: `usb_device::bus::UsbBus`, for every class on `usb-device` 0.3
+//! - [`ChipideaEmbassy`]: `embassy_usb_driver::Driver`, for `embassy-usb` on any executor
 //! - [`Firmware`]: a stack with its classes as a board's driver: its interrupt handler polls the stack
 //!
 //! ```
@@ -45,16 +45,12 @@
 //! *Not here*: transfers of more than a packet, double buffering, more than one packet a microframe, test modes, low power of
 //! the PHY.
 
-#[cfg(feature = "embassy")]
 mod embassy;
 mod error;
 mod firmware;
 mod packets;
-#[cfg(feature = "usb-device")]
 mod usb_bus;
 
-#[cfg(feature = "embassy")]
 pub use embassy::{ChipideaControl, ChipideaEmbassy, ChipideaEmbassyBus, ChipideaEndpoint};
 pub use firmware::Firmware;
-#[cfg(feature = "usb-device")]
 pub use usb_bus::ChipideaBus;

@@ -191,7 +191,7 @@ impl Packets {
 
     /// Whether something came that nobody was told of.
     pub(crate) const fn has_news(&self) -> bool {
-        self.reset || self.power.is_some() || self.news
+        self.reset || self.power.is_some() || self.news && !self.is_idle()
     }
 
     /// Whether there was a bus reset since the last call. [`Packets::enable_endpoints`] is next.

@@ -69,7 +69,7 @@ impl Packets {
                 Err(error) => self.warn(format!("{address}: {error}")),
             }
         }
-        if self.engine.acknowledge_setup() {
+        if self.engine.setup_waits() {
             self.setup_came();
         }
     }
@@ -97,6 +97,7 @@ impl Packets {
         for address in [EP0_OUT, EP0_IN] {
             self.drop_packets(address);
         }
+        self.engine.acknowledge_setup();
         self.sent &= !1;
         self.expected = 0;
         self.current = None;

@@ -106,6 +106,7 @@ fn idle(hold: &Hold) -> Bench {
             assert_eq!(address, Err(expected), "nothing runs yet");
         }
         let mut device = UsbDeviceBuilder::new(allocator, UsbVidPid(1, 2))
+            .supports_remote_wakeup(true)
             .max_packet_size_0(64)
             .expect("a size of the specification")
             .build();
@@ -339,6 +340,22 @@ fn a_suspended_bus_says_nothing_until_it_resumes() {
         expect_equal("the packet of before", &bus.read(BULK_OUT.into(), &mut [0; 512]), &Err(WouldBlock))?;
         hold.give_back();
         Ok(())
+    });
+}
+
+#[test]
+fn a_suspended_device_wakes_its_host() {
+    on_bus(async |session, device, hold| {
+        let bus = hold.bus();
+        session.host().suspend().await.map_err(|error| Failure::new(error.to_string()))?;
+        session.settle().await;
+        expect_equal("asleep", &session.host().controller().port_status().suspended, &true)?;
+        expect_equal("a wakeup", &bus.remote_wakeup(), &true)?;
+        session.sleep(10 * TIMEOUT).await;
+        expect_equal("asleep", &session.host().controller().port_status().suspended, &false)?;
+        expect_equal("a packet", &bus.write(BULK_IN.into(), &pattern(1, 9)), &Ok(9))?;
+        let seen = device.bulk_in(1, 512, TIMEOUT).await.map_err(failed("bulk read"))?;
+        expect_equal("its bytes", &seen, &pattern(1, 9))
     });
 }
 

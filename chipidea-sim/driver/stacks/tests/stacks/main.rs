@@ -7,6 +7,7 @@ mod board;
 mod bus;
 mod embassy;
 mod hid;
+mod races;
 mod regression;
 mod serial;
 mod storage;
