@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use usb::ch9::EndpointDescriptor;
-use usb::gadget::{QueueError, Request, UdcError};
-use usb::{EndpointAddress, Gadget, Speed, Udc, UdcDriver};
+use usb::gadget::{Completion, QueueError, Request, Stall, UdcError};
+use usb::{EndpointAddress, Gadget, SetupPacket, Speed, Udc, UdcDriver};
 
 use crate::packets::Packets;
 
@@ -17,23 +17,6 @@ const MOST_POLLS: u32 = 256;
 
 /// A stack with its classes as a driver. The gadget beside it is called for nothing but its own steps, and every call of a
 /// gadget is refused.
-///
-/// ```
-/// # use chipidea_stacks::{ChipideaBus, Firmware};
-/// use usb_device::bus::UsbBusAllocator;
-/// use usb_device::test_class::TestClass;
-///
-/// fn firmware(bus: ChipideaBus) -> Firmware {
-///     // A board's firmware owns its allocator for ever.
-///     let allocator = Box::leak(Box::new(UsbBusAllocator::new(bus.clone())));
-///     let mut class = TestClass::new(allocator);
-///     let mut device = class.make_device(allocator);
-///     Firmware::new(&bus, move || {
-///         device.poll(&mut [&mut class]);
-///         class.poll();
-///     })
-/// }
-/// ```
 pub struct Firmware {
     packets: Arc<Mutex<Packets>>,
     poll: Box<dyn FnMut() + Send>,
@@ -60,6 +43,22 @@ impl fmt::Debug for Firmware {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Firmware").finish_non_exhaustive()
     }
+}
+
+/// The gadget of a board whose functions are a stack's classes: none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoGadget;
+
+impl Gadget for NoGadget {
+    fn setup(&mut self, _udc: &mut dyn Udc, _setup: SetupPacket) -> Result<(), Stall> {
+        Err(Stall)
+    }
+
+    fn complete(&mut self, _udc: &mut dyn Udc, _completion: Completion) {}
+
+    fn reset(&mut self, _udc: &mut dyn Udc) {}
+
+    fn disconnect(&mut self, _udc: &mut dyn Udc) {}
 }
 
 impl UdcDriver for Firmware {

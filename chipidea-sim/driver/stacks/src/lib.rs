@@ -7,24 +7,36 @@
 //! - [`ChipideaEmbassy`]: `embassy_usb_driver::Driver`, for `embassy-usb` on any executor
 //! - [`Firmware`]: a stack with its classes as a board's driver: its interrupt handler polls the stack
 //!
+//! The conformance class of `usb-device` on a bench:
+//!
 //! ```
-//! use std::sync::Arc;
-//!
-//! use chipidea_stacks::ChipideaBus;
+//! use chipidea_driver::Config;
+//! use chipidea_stacks::{ChipideaBus, Firmware, NoGadget};
+//! use scenarios::{Bench, Verdict};
 //! use usb_device::bus::UsbBusAllocator;
-//! use usb_device::test_class::TestClass;
+//! use usb_device::test_class::{PRODUCT, TestClass};
 //!
-//! fn run(mmio: Arc<dyn bus::Mmio>, dma: pool::DmaApi) -> Result<(), chipidea_driver::EngineError> {
-//!     let bus = ChipideaBus::probe(mmio, dma, chipidea_driver::Config::default())?;
-//!     let allocator = UsbBusAllocator::new(bus.clone());
-//!     let mut class = TestClass::new(&allocator);
-//!     let mut device = class.make_device(&allocator);
-//!     while bus.has_news() {
+//! // The class has packets of full speed.
+//! let config = Config { max_speed: usb::Speed::Full, ..Config::default() };
+//! let bench = Bench::new().driver("usb-device", move |side| {
+//!     let bus = ChipideaBus::probe(side.mmio, side.dma, config.clone())?;
+//!     // A board's firmware owns its allocator for ever.
+//!     let allocator = Box::leak(Box::new(UsbBusAllocator::new(bus.clone())));
+//!     let mut class = TestClass::new(allocator);
+//!     let mut device = class.make_device(allocator);
+//!     let poll = move || {
 //!         device.poll(&mut [&mut class]);
 //!         class.poll();
-//!     }
-//!     bus.shutdown()
-//! }
+//!     };
+//!     Ok(Box::new(Firmware::new(&bus, poll)))
+//! });
+//! let run = bench.session("enumerate", async |session| {
+//!     session.boot(NoGadget)?;
+//!     let device = session.enumerated().await?;
+//!     scenarios::expect_equal("product", &device.strings().product.as_deref(), &Some(PRODUCT))
+//! })?;
+//! assert_eq!(run.verdict, Verdict::NoFailureFound);
+//! # Ok::<(), scenarios::BenchError>(())
 //! ```
 //!
 //! # What a packet is here
@@ -39,11 +51,12 @@
 //! - SET_ADDRESS takes effect in the controller when the host acknowledges the status stage (DEVICEADDR.USBADRA), with
 //!   no time between in which the device would be deaf.
 //!
-//! SET_INTERFACE is not, and `usb-device` does not tell it (`embassy-usb` does): which endpoints belong to an interface is the classes' secret, and their toggles stay. A host that
-//! selects the same interface again after data has moved starts with DATA0 and may lose a packet.
+//! SET_INTERFACE is not: which endpoints belong to an interface only the classes know, and `usb-device` has no call that
+//! says it (`embassy-usb` has one). A host that selects the same interface again after data has moved starts with DATA0
+//! and may lose a packet.
 //!
-//! *Not here*: transfers of more than a packet, double buffering, more than one packet a microframe, test modes, low power of
-//! the PHY.
+//! *Not here*: transfers of more than a packet, double buffering, more than one packet a microframe, test modes, low
+//! power of the PHY.
 
 mod embassy;
 mod error;
@@ -52,5 +65,5 @@ mod packets;
 mod usb_bus;
 
 pub use embassy::{ChipideaControl, ChipideaEmbassy, ChipideaEmbassyBus, ChipideaEndpoint};
-pub use firmware::Firmware;
+pub use firmware::{Firmware, NoGadget};
 pub use usb_bus::ChipideaBus;

@@ -4,33 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chipidea_driver::Config;
-use chipidea_stacks::{ChipideaBus, Firmware};
+use chipidea_stacks::{ChipideaBus, Firmware, NoGadget};
 use parking_lot::Mutex;
+use pool::DmaApi;
 use scenarios::{Bench, Failure, Run, Session, Verdict, expect_equal};
-use usb::gadget::{Completion, Stall, UdcError};
+use usb::gadget::UdcError;
 use usb::urb::{Transfer, Urb};
-use usb::{EndpointAddress, Gadget, SetupPacket, Speed, Udc};
+use usb::{EndpointAddress, Speed};
 use usb_device::bus::UsbBusAllocator;
 use usb_device::device::UsbDeviceState;
 use usb_host::Device;
 
 /// Time for a transfer.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(1);
-
-/// The gadget of a board whose functions are a stack's classes.
-pub(crate) struct NoGadget;
-
-impl Gadget for NoGadget {
-    fn setup(&mut self, _udc: &mut dyn Udc, _setup: SetupPacket) -> Result<(), Stall> {
-        Err(Stall)
-    }
-
-    fn complete(&mut self, _udc: &mut dyn Udc, _completion: Completion) {}
-
-    fn reset(&mut self, _udc: &mut dyn Udc) {}
-
-    fn disconnect(&mut self, _udc: &mut dyn Udc) {}
-}
 
 /// The states that a stack goes through, each once in a row.
 #[derive(Clone, Default)]
@@ -57,15 +43,15 @@ type Allocator = &'static UsbBusAllocator<ChipideaBus>;
 pub(crate) fn bench(
     speed: Speed,
     pool: &str,
-    firmware: impl Fn(Allocator, ChipideaBus) -> Poll + Send + Sync + 'static,
+    firmware: impl Fn(Allocator, ChipideaBus, DmaApi) -> Poll + Send + Sync + 'static,
 ) -> Bench {
     let policy = pool::policy::by_name(pool).expect("a pool of the table");
     Bench::new().pool(policy).driver("chipidea-stacks (usb-device)", move |side| {
         let config = Config { max_speed: speed, ..Config::default() };
-        let bus = ChipideaBus::probe(side.mmio, side.dma, config).map_err(UdcError::from)?;
+        let bus = ChipideaBus::probe(side.mmio, side.dma.clone(), config).map_err(UdcError::from)?;
         // The firmware of a board owns its allocator for ever.
         let allocator = Box::leak(Box::new(UsbBusAllocator::new(bus.clone())));
-        let poll = firmware(allocator, bus.clone());
+        let poll = firmware(allocator, bus.clone(), side.dma);
         Ok(Box::new(Firmware::new(&bus, poll)))
     })
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use chipidea_stacks::ChipideaBus;
 use parking_lot::Mutex;
+use pool::{DmaApi, Flags};
 use scenarios::{Bench, Failure, Session, expect_equal};
 use usb::{EndpointAddress, SetupPacket, Speed};
 use usb_device::UsbError::{
@@ -61,30 +62,41 @@ fn poll(bus: &ChipideaBus) -> Said {
     }
 }
 
-/// The board's bus, and whether its firmware polls it.
+/// The board's bus and memory, and whether the test polls it.
+#[derive(Default)]
+struct Held {
+    bus: Option<ChipideaBus>,
+    dma: Option<DmaApi>,
+    ours: bool,
+}
+
 #[derive(Clone, Default)]
-struct Hold(Arc<Mutex<(Option<ChipideaBus>, bool)>>);
+struct Hold(Arc<Mutex<Held>>);
 
 impl Hold {
     fn bus(&self) -> ChipideaBus {
-        self.0.lock().0.clone().expect("the board runs")
+        self.0.lock().bus.clone().expect("the board runs")
+    }
+
+    fn dma(&self) -> DmaApi {
+        self.0.lock().dma.clone().expect("the board runs")
     }
 
     /// From now on the test polls.
     fn take_over(&self) -> ChipideaBus {
-        self.0.lock().1 = true;
+        self.0.lock().ours = true;
         self.bus()
     }
 
     fn give_back(&self) {
-        self.0.lock().1 = false;
+        self.0.lock().ours = false;
     }
 }
 
 fn idle(hold: &Hold) -> Bench {
     let hold = hold.clone();
-    bench(Speed::High, "linked", move |allocator, bus| {
-        hold.0.lock().0 = Some(bus.clone());
+    bench(Speed::High, "linked", move |allocator, bus, dma| {
+        *hold.0.lock() = Held { bus: Some(bus.clone()), dma: Some(dma), ours: false };
         let iso = EndpointType::Isochronous {
             synchronization: IsochronousSynchronizationType::Asynchronous,
             usage: IsochronousUsageType::Data,
@@ -112,7 +124,7 @@ fn idle(hold: &Hold) -> Bench {
             .build();
         let hold = hold.clone();
         Box::new(move || {
-            if hold.0.lock().1 {
+            if hold.0.lock().ours {
                 // The test polls; only the interrupt has to go.
                 return;
             }
@@ -130,7 +142,7 @@ fn on_bus(act: impl AsyncFnOnce(&Session, &Device, &Hold) -> std::result::Result
 fn endpoints_are_allocated_once_and_as_far_as_there_are_any() {
     let seen: Arc<Mutex<Vec<Result<u8>>>> = Arc::default();
     let results = Arc::clone(&seen);
-    let bench = bench(Speed::High, "linked", move |allocator, mut bus| {
+    let bench = bench(Speed::High, "linked", move |allocator, mut bus, _| {
         let mut results = results.lock();
         results.clear();
         let mut allocate = |direction, address: Option<u8>, kind, size| {
@@ -210,6 +222,26 @@ fn a_packet_is_told_until_it_is_read_and_a_sent_one_once() {
         expect_equal("polls", &said, &[Said::Data { out: 0, sent: 2, setup: 0 }, Said::None])?;
         hold.give_back();
         Ok(())
+    });
+}
+
+#[test]
+fn without_memory_a_packet_is_refused_and_goes_later() {
+    on_bus(async |session, device, hold| {
+        session.settle().await;
+        let (bus, dma) = (hold.bus(), hold.dma());
+        let mut hoard = Vec::new();
+        while let Ok(buffer) = dma.kmalloc(512, Flags::ATOMIC) {
+            hoard.push(buffer);
+        }
+        let packet = pattern(1, 512);
+        expect_equal("a packet without memory", &bus.write(BULK_IN.into(), &packet), &Err(EndpointMemoryOverflow))?;
+        hoard.into_iter().for_each(|buffer| {
+            dma.kfree(buffer);
+        });
+        expect_equal("a packet with memory", &bus.write(BULK_IN.into(), &packet), &Ok(512))?;
+        let seen = device.bulk_in(1, 512, TIMEOUT).await.map_err(failed("bulk read"))?;
+        expect_equal("its bytes", &seen, &packet)
     });
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use chipidea_driver::Config;
-use chipidea_stacks::ChipideaEmbassy;
+use chipidea_stacks::{ChipideaEmbassy, NoGadget};
 use embassy_futures::join::join;
 use embassy_futures::select::{Either, select};
 use embassy_usb::Builder;
@@ -17,7 +17,7 @@ use usb::urb::UrbError;
 use usb::{EndpointAddress, SetupPacket, Speed};
 use usb_host::Device;
 
-use crate::board::{NoGadget, TIMEOUT, failed, pattern};
+use crate::board::{TIMEOUT, failed, pattern};
 use crate::serial::{READ, WRITE, echo, open};
 
 const PACKET: usize = 64;

@@ -30,7 +30,7 @@ fn reports_go_both_ways() {
     let leds = Leds::default();
     let keyboard: Arc<Mutex<Option<Push>>> = Arc::default();
     let (heard, push) = (Arc::clone(&leds), Arc::clone(&keyboard));
-    let bench = bench(Speed::Full, "linked", move |allocator, _| {
+    let bench = bench(Speed::Full, "linked", move |allocator, _, _| {
         let class = Arc::new(Mutex::new(HIDClass::new(allocator, KeyboardReport::desc(), 10)));
         let pushed = Arc::clone(&class);
         *push.lock() = Some(Box::new(move |report| pushed.lock().push_input(report)));

@@ -1,10 +1,11 @@
 //! The regression of 2023 hits firmware stacks as it hits Linux: their queue heads come from the pool, one by one.
 
 use pool::Finding;
-use scenarios::Verdict;
+use scenarios::{PageOrder, Verdict};
+use usb::Speed;
 
-use crate::board::{States, try_run};
-use crate::serial::serial;
+use crate::board::{States, pattern, run, try_run};
+use crate::serial::{echo, open, serial};
 
 #[test]
 fn with_a_descending_pool_the_host_gives_up_and_the_layout_says_why() {
@@ -17,5 +18,18 @@ fn with_a_descending_pool_the_host_gives_up_and_the_layout_says_why() {
             panic!("{:#?}", run.findings);
         };
         assert_eq!((layout.contract.register, layout.slot), ("ENDPTLISTADDR", 0));
+    }
+}
+
+#[test]
+fn any_controller_and_memory_will_do() {
+    let bench = || serial("linked", States::default());
+    let lpm = bench().lpm(true);
+    let scattered = bench().page_size(64 << 10).page_order(PageOrder::Scattered(7));
+    for bench in [bench().endpoints(3), lpm, scattered, bench().speed(Speed::Full)] {
+        run(&bench, async |_, device| {
+            open(&device).await?;
+            echo(&device, pattern(1, 1000)).await
+        });
     }
 }

@@ -20,7 +20,7 @@ const SET_CONTROL_LINE_STATE: u8 = 0x22;
 
 /// A port whose line state shows in what it sends: without DTR, nothing.
 pub(crate) fn serial(pool: &str, states: States) -> Bench {
-    bench(Speed::Full, pool, move |allocator, _| {
+    bench(Speed::Full, pool, move |allocator, _, _| {
         let mut port = SerialPort::new(allocator);
         let strings = [StringDescriptors::default().manufacturer("nobody").product("port").serial_number("1")];
         let mut device = UsbDeviceBuilder::new(allocator, UsbVidPid(0x16c0, 0x27dd))

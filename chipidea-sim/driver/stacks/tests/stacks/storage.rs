@@ -79,7 +79,7 @@ impl Disk {
 }
 
 fn disk() -> Bench {
-    bench(Speed::High, "linked", |allocator, _| {
+    bench(Speed::High, "linked", |allocator, _, _| {
         let mut class: Class = Scsi::new(allocator, PACKET, 0, vec![0; 4096]).expect("room for a command");
         let mut device = UsbDeviceBuilder::new(allocator, UsbVidPid(0xabcd, 0xabcd))
             .max_packet_size_0(64)

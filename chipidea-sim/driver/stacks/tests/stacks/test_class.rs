@@ -26,7 +26,7 @@ const VENDOR_OUT: u8 = 0x40;
 const VENDOR_IN: u8 = 0xc0;
 
 fn test_class(pool: &str) -> Bench {
-    bench(SPEED, pool, |allocator, _| {
+    bench(SPEED, pool, |allocator, _, _| {
         let mut class = TestClass::new(allocator);
         let mut device = class.make_device(allocator);
         Box::new(move || {
