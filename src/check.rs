@@ -33,18 +33,17 @@ pub(crate) fn check(out: &mut dyn Write, arguments: &Check) -> Result<Exit, Erro
     let report = scenarios::check(&options, &|done, all| progress.show(done, all)).map_err(setup)?;
     progress.finish();
     report::write(out, &report, arguments.format, arguments.quiet)?;
+    if !report.panics.is_empty() {
+        out.flush()?;
+        return Err(Error::internal(format!("rows are missing, something panicked: {}", report.panics.join("; "))));
+    }
     Ok(if report.is_broken() { Exit::Broken } else { Exit::NoFailure })
 }
 
 /// A bench that cannot be set up: by the arguments, or by the machine.
 pub(crate) fn setup(error: BenchError) -> Error {
     match error {
-        BenchError::Endpoints(_) | BenchError::TooFewEndpoints { .. } | BenchError::UnknownScenario { .. } => {
-            Error::usage(error.to_string())
-        }
-        BenchError::Memory(scenarios::MemoryError::BadSpan(_) | scenarios::MemoryError::Overlap(_)) => {
-            Error::usage(format!("--cpu-base: {error}"))
-        }
         BenchError::Memory(_) | BenchError::Runtime(_) => Error::internal(error.to_string()),
+        _ => Error::usage(error.to_string()),
     }
 }

@@ -32,7 +32,7 @@ pub(crate) struct Check {
     #[arg(long, value_name = "NAME")]
     pub(crate) scenario: Option<String>,
 
-    /// Endpoint numbers of the controller, 2 to 16 [default: 4, 8 and 16]
+    /// Endpoint numbers of the controller, 2 to 16; most scenarios need 4 [default: 4, 8 and 16]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(2..=16))]
     pub(crate) endpoints: Option<u8>,
 
@@ -146,6 +146,10 @@ impl PageSize {
 
 /// An address in decimal or, with 0x, in hexadecimal.
 fn address(text: &str) -> Result<u64, String> {
+    const EXPECTED: &str = "expected a number such as 0xffff000040008000";
+    if text.contains(['+', '-']) {
+        return Err(EXPECTED.to_owned());
+    }
     let parsed = match text.strip_prefix("0x") {
         Some(hex) => u64::from_str_radix(&hex.replace('_', ""), 16),
         None => text.parse(),
@@ -153,7 +157,7 @@ fn address(text: &str) -> Result<u64, String> {
     match parsed {
         Ok(address) if address % 4096 == 0 => Ok(address),
         Ok(_) => Err("it must be a multiple of 4 KiB (0x1000)".to_owned()),
-        Err(error) => Err(format!("{error}; expected a number such as 0xffff000040008000")),
+        Err(error) => Err(format!("{error}; {EXPECTED}")),
     }
 }
 
@@ -173,5 +177,7 @@ mod tests {
         assert_eq!(address("4096"), Ok(4096));
         assert!(address("0x1").is_err());
         assert!(address("here").is_err());
+        assert!(address("+4096").is_err());
+        assert!(address("0x+1000").is_err());
     }
 }

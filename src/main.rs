@@ -6,11 +6,12 @@ mod error;
 mod exit;
 mod list;
 mod names;
+mod output;
 mod progress;
 mod report;
 mod run;
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::panic;
 use std::process::ExitCode;
 
@@ -22,24 +23,16 @@ use error::Error;
 use exit::Exit;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => {
-            let exit = match error.kind() {
-                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::NoFailure,
-                _ => Exit::Usage,
-            };
-            // Help goes to stdout, errors to stderr; if neither is there, the status still tells.
-            let _ = error.print();
-            return exit.into();
-        }
-    };
     // A panic is a defect of poolproof, and must not look like a broken pool to a bisection. The hook prints it.
-    let exit = panic::catch_unwind(|| execute(&cli)).unwrap_or(Ok(Exit::Internal));
-    match exit {
+    let exit = panic::catch_unwind(|| match Cli::try_parse() {
+        Ok(cli) => execute(&cli),
+        Err(error) => explain(&error),
+    });
+    match exit.unwrap_or(Ok(Exit::Internal)) {
         Ok(exit) => exit.into(),
         Err(error) => {
             if !error.message.is_empty() {
+                // If stderr is not there, the status still tells.
                 let _ = writeln!(io::stderr(), "poolproof: {error}");
             }
             error.exit.into()
@@ -47,8 +40,21 @@ fn main() -> ExitCode {
     }
 }
 
+/// Help and version, or what is wrong with the arguments.
+fn explain(error: &clap::Error) -> Result<Exit, Error> {
+    if !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        let _ = error.print();
+        return Ok(Exit::Usage);
+    }
+    let text = error.render();
+    let mut out = output::stdout()?;
+    if io::stdout().is_terminal() { write!(out, "{}", text.ansi()) } else { write!(out, "{text}") }?;
+    out.flush()?;
+    Ok(Exit::NoFailure)
+}
+
 fn execute(cli: &Cli) -> Result<Exit, Error> {
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = output::stdout()?;
     let exit = match &cli.command {
         Command::Check(arguments) => check::check(&mut out, arguments),
         Command::Run(arguments) => run::run(&mut out, arguments),

@@ -2,6 +2,9 @@
 
 use crate::error::Error;
 
+/// A wrong name is repeated up to here, with what is not printable escaped.
+const LONGEST_ECHO: usize = 64;
+
 /// Finds `wanted` among `all` by its name.
 pub(crate) fn find<T>(what: &str, wanted: &str, all: Vec<T>, name: impl Fn(&T) -> &str) -> Result<T, Error> {
     if let Some(index) = all.iter().position(|one| name(one) == wanted) {
@@ -13,6 +16,8 @@ pub(crate) fn find<T>(what: &str, wanted: &str, all: Vec<T>, name: impl Fn(&T) -
         likeness(a).total_cmp(&likeness(b))
     });
     let nearest = nearest.map_or_else(String::new, |nearest| format!(" Did you mean `{nearest}`?"));
+    let wanted: String = wanted.chars().take(LONGEST_ECHO).collect();
+    let wanted = wanted.escape_debug();
     Err(Error::usage(format!("there is no {what} `{wanted}`.{nearest} There are: {}", names.join(", "))))
 }
 

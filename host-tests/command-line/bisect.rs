@@ -24,7 +24,16 @@ impl Toy {
     }
 
     fn git(&self, arguments: &[&str]) -> String {
-        let output = Command::new("git")
+        let mut git = Command::new("git");
+        // Inside a hook git says where *its* repository is: this one must never touch another.
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("GIT_") {
+                git.env_remove(name);
+            }
+        }
+        let output = git
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_CONFIG_SYSTEM", "/dev/null")
             .args(["-c", "user.name=toy", "-c", "user.email=toy@example.com", "-c", "commit.gpgsign=false"])
             .args(["-c", "core.hooksPath=/dev/null"])
             .args(arguments)

@@ -59,7 +59,12 @@ fn wrong_usage_is_129_and_says_what_was_expected() {
         (&["check", "--endpoints", "3"], "needs 4 endpoint numbers, the controller has 3"),
         (&["check", "--page-size", "8k"], "[possible values: 4k, 16k, 64k]"),
         (&["check", "--cpu-base", "0x1234"], "must be a multiple of 4 KiB"),
-        (&["check", "--cpu-base", "0xfffffffffffff000"], "--cpu-base: span"),
+        (&["check", "--cpu-base", "0xfffffffffffff000"], "processor's base 0xfffffffffffff000"),
+        (&["check", "--cpu-base", "0"], "processor's base 0x0"),
+        (&["run", "stall", "--cpu-base", "0x80000000"], "share no address with the devices'"),
+        (&["run", "stall", "--cpu-base", "+4096"], "expected a number"),
+        (&["run", "ecm", "--endpoints", "2", "--trace"], "needs 4 endpoint numbers, the controller has 2"),
+        (&["run", "\u{1b}[31mred\n"], r"there is no scenario `\u{1b}[31mred\n`"),
         (&["check", "--format", "xml"], "[possible values: text, json, ktap, junit]"),
         (&["chekc"], "check"),
         (&[], "Usage: poolproof"),
@@ -99,6 +104,19 @@ fn output_that_cannot_be_written_is_an_internal_error() {
         assert_eq!(output.status.code(), Some(130), "{arguments:?}");
         assert!(stderr(&output).contains("cannot write the output"), "{}", stderr(&output));
     }
+}
+
+/// The standard library takes no notice of a descriptor that cannot be written.
+#[test]
+#[cfg(target_os = "linux")]
+fn output_that_was_opened_for_reading_is_an_internal_error() {
+    let read_only = std::fs::File::open("/dev/null").expect("Linux has /dev/null");
+    let output = Command::new(env!("CARGO_BIN_EXE_poolproof"))
+        .args(["run", "stall"])
+        .stdout(read_only)
+        .output()
+        .expect("it starts");
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
 }
 
 #[test]

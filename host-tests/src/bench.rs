@@ -54,6 +54,18 @@ pub enum BenchError {
         /// What there is.
         endpoints: u8,
     },
+    /// The page size is none that Linux has.
+    #[error("page size {0}: it is 4096, 16384 or 65536 bytes")]
+    PageSize(u64),
+    /// The processor's base address cannot be that.
+    #[error(
+        "processor's base {0}: a multiple of 4 KiB, not 0, with 16 MiB behind it that share no address with the devices' \
+         (0x80000000 to 0x81000000)"
+    )]
+    CpuBase(CpuAddr),
+    /// No pool, or no scenario.
+    #[error("nothing to check: no {0}")]
+    Nothing(&'static str),
     /// There is no such scenario.
     #[error("there is no scenario {name}; there are: {known}")]
     UnknownScenario {
@@ -230,10 +242,6 @@ impl Bench {
     /// [`BenchError`] if the bench cannot be set up.
     pub fn run_scenario(&self, scenario: &dyn Scenario) -> Result<Run, BenchError> {
         let needs = scenario.needs();
-        if self.endpoints < needs.endpoints {
-            let (scenario, needed) = (scenario.name().to_owned(), needs.endpoints);
-            return Err(BenchError::TooFewEndpoints { scenario, needed, endpoints: self.endpoints });
-        }
         let expected = scenario.expects(&self.policy.metadata);
         self.execute(scenario.name(), needs, expected, async |session| scenario.run(session).await).map(|(run, _)| run)
     }
@@ -267,9 +275,7 @@ impl Bench {
         expected: &[&str],
         act: impl AsyncFnOnce(&Session) -> Result<(), Failure>,
     ) -> Result<(Run, Vec<TraceLine>), BenchError> {
-        if !(2..=16).contains(&self.endpoints) {
-            return Err(BenchError::Endpoints(self.endpoints));
-        }
+        self.validate(name, needs)?;
         let begin = Instant::now();
         let clock = Arc::new(Clock::default());
         let (session, trace) = self.set_up(needs, &clock)?;
@@ -282,13 +288,16 @@ impl Bench {
             clock.start();
             let outcome = tokio::select! {
                 biased;
-                () = session.board.run() => Err(Failure::new("virtual time stands still: work makes work for ever")),
+                () = session.board.run() => Err(Failure::new("the board's processor stopped")),
                 () = session.host.run() => Err(Failure::new("the host stopped")),
                 outcome = timeout(PATIENCE, act(&session)) => outcome.unwrap_or_else(|_| {
                     Err(Failure::new(format!("no end after {} s of virtual time", PATIENCE.as_secs())))
                 }),
             };
             let halted = session.halt();
+            if halted.is_ok() {
+                session.board.ledger.check_leaks();
+            }
             let outcome = outcome.and(halted);
             clock.stop();
             outcome
@@ -296,6 +305,26 @@ impl Bench {
         let failure = outcome.err().or_else(|| session.board.take_failure());
         let run = self.judge(name, &session, expected, failure, begin.elapsed());
         Ok((run, trace.map(|trace| trace.take()).unwrap_or_default()))
+    }
+
+    fn validate(&self, scenario: &str, needs: Needs) -> Result<(), BenchError> {
+        let Self { endpoints, page_size, cpu_base, .. } = *self;
+        if !(2..=16).contains(&endpoints) {
+            return Err(BenchError::Endpoints(endpoints));
+        }
+        if endpoints < needs.endpoints {
+            let (scenario, needed) = (scenario.to_owned(), needs.endpoints);
+            return Err(BenchError::TooFewEndpoints { scenario, needed, endpoints });
+        }
+        if ![4 << 10, 16 << 10, 64 << 10].contains(&page_size) {
+            return Err(BenchError::PageSize(page_size));
+        }
+        let end = cpu_base.0.checked_add(MEMORY);
+        let apart = end.is_some_and(|end| end <= DMA_BASE.0 || cpu_base.0 >= DMA_BASE.0 + MEMORY);
+        if cpu_base.0 == 0 || !cpu_base.is_aligned(4096) || !apart {
+            return Err(BenchError::CpuBase(cpu_base));
+        }
+        Ok(())
     }
 
     fn set_up(&self, needs: Needs, clock: &Arc<Clock>) -> Result<(Session, Option<Arc<TraceLog>>), BenchError> {
@@ -362,9 +391,10 @@ impl Bench {
         let board = &session.board;
         let findings = board.ledger.findings();
         let counts = board.ledger.counts();
+        let untested = session.untested.lock().unwrap_or(counts);
         let exercised = Exercised {
-            allocations: session.untested.lock().map_or(0, |before| counts.allocations - before),
-            accesses: counts.pool_accesses,
+            allocations: counts.allocations - untested.allocations,
+            accesses: counts.pool_accesses - untested.pool_accesses,
             interrupts: board.line.raised(),
         };
         let mut scope = self.scope(&[self.variant()]);

@@ -16,12 +16,13 @@ use crate::verdict::Failure;
 
 /// Calls of the interrupt handler in a row, with the line still asserted, after which the processor gives up on it
 /// (Linux: "irq: nobody cared").
-const INTERRUPT_STORM: u32 = 10_000;
+const INTERRUPT_STORM: u32 = 2_000;
 
 /// Rounds of completions in a row, each of which makes a further one, after which the processor gives up.
 const COMPLETION_STORM: u32 = 10_000;
-/// Turns of the processor at one instant of virtual time after which the bench says that time stands still.
-const STANDSTILL: u64 = 10_000_000;
+/// Turns of the processor at one instant of virtual time, many more than any transfer needs, after which time is made to
+/// move: work that makes work for ever would keep every timeout from coming.
+const STANDSTILL: u32 = 20_000;
 
 /// What a board runs: one driver, one gadget on it.
 struct Software {
@@ -74,7 +75,7 @@ impl Board {
 
     /// Whether a driver runs.
     pub(crate) fn is_running(&self) -> bool {
-        self.software.lock().is_some()
+        self.software.try_lock().is_none_or(|software| software.is_some())
     }
 
     /// Starts a driver with its gadget; what ran before must have been stopped.
@@ -85,16 +86,21 @@ impl Board {
 
     /// Stops what runs.
     pub(crate) fn stop(&self) -> Result<(), UdcError> {
-        let Some(mut software) = self.software.lock().take() else { return Ok(()) };
+        let Some(mut running) = self.software.try_lock() else {
+            return Err(UdcError::Hardware("halted from inside a call on the board's own processor".to_owned()));
+        };
+        let Some(mut software) = running.take() else { return Ok(()) };
+        drop(running);
         let stopped = software.driver.shutdown();
         software.driver.deliver(&mut *software.gadget);
         self.log.lock().append(&mut software.driver.take_log());
         stopped
     }
 
-    /// Calls `act` with the driver and gadget that run.
+    /// Calls `act` with the driver and gadget that run; `None` if none does, or from inside such a call.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut dyn UdcDriver, &mut dyn Gadget) -> R) -> Option<R> {
-        let mut software = self.software.lock();
+        // One thread: who does not get the lock holds it already.
+        let mut software = self.software.try_lock()?;
         let Software { driver, gadget } = software.as_mut()?;
         let result = act(&mut **driver, &mut **gadget);
         drop(software);
@@ -112,16 +118,19 @@ impl Board {
         std::mem::take(&mut *self.log.lock())
     }
 
-    /// The processor: handles interrupts and the gadget's own work. Ends when virtual time stands still: something makes
-    /// work for ever without waiting for anything.
+    /// The processor: handles interrupts and the gadget's own work, for ever.
     pub(crate) async fn run(&self) {
         let (mut turns, mut instant) = (0, self.clock.now());
+        let mut pause = Duration::from_millis(1);
         loop {
             let now = self.clock.now();
-            turns = if now == instant { turns + 1 } else { 0 };
-            instant = now;
+            if now != instant {
+                (turns, instant) = (0, now);
+            }
+            turns += 1;
             if turns == STANDSTILL {
-                return;
+                sleep(pause).await;
+                pause *= 2;
             }
             match self.service() {
                 None => self.line.wait().await,

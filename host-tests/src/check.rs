@@ -1,5 +1,7 @@
 //! A check: pools × scenarios, on all processors.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -58,6 +60,8 @@ impl Default for CheckOptions {
 pub struct Report {
     /// Rows by pool, then by scenario, the pool's own contract first.
     pub rows: Vec<Row>,
+    /// Rows that are missing because something panicked: in the pool, or in poolproof itself.
+    pub panics: Vec<String>,
     /// Wall time of the whole.
     pub wall_time: Duration,
 }
@@ -76,6 +80,13 @@ enum Job {
     Runs { scenario: Box<dyn Scenario>, benches: Vec<Bench> },
 }
 
+/// How a job ended.
+enum Done {
+    Row(Row),
+    Error(BenchError),
+    Panic(String),
+}
+
 /// Runs a check. `progress` is called with (done, all) rows, from any thread.
 ///
 /// # Errors
@@ -83,26 +94,48 @@ enum Job {
 pub fn check(options: &CheckOptions, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Report, BenchError> {
     let begin = Instant::now();
     let jobs = jobs(options)?;
-    let results: Vec<Mutex<Option<Result<Row, BenchError>>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
+    let results: Vec<Mutex<Option<Done>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let work = || {
         while let Some((job, result)) = {
             let index = next.fetch_add(1, Ordering::Relaxed);
             jobs.get(index).zip(results.get(index))
         } {
-            *result.lock() = Some(job.run(options));
+            // A pool that panics takes its own row with it, and no other.
+            let row = catch_unwind(AssertUnwindSafe(|| job.run(options)));
+            *result.lock() = Some(match row {
+                Ok(Ok(row)) => Done::Row(row),
+                Ok(Err(error)) => Done::Error(error),
+                Err(panic) => Done::Panic(format!("{}: {}", job.name(), words(&*panic))),
+            });
             progress(done.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
         }
     };
     thread::scope(|scope| {
         let threads = thread::available_parallelism().map_or(1, usize::from).min(jobs.len());
         for _ in 1..threads {
-            scope.spawn(work);
+            // Without a further thread this one does all the work.
+            if thread::Builder::new().spawn_scoped(scope, work).is_err() {
+                break;
+            }
         }
         work();
     });
-    let rows = results.into_iter().filter_map(Mutex::into_inner).collect::<Result<Vec<_>, _>>()?;
-    Ok(Report { rows, wall_time: begin.elapsed() })
+    let (mut rows, mut panics) = (Vec::new(), Vec::new());
+    for result in results.into_iter().filter_map(Mutex::into_inner) {
+        match result {
+            Done::Row(row) => rows.push(row),
+            Done::Error(error) => return Err(error),
+            Done::Panic(panic) => panics.push(panic),
+        }
+    }
+    Ok(Report { rows, panics, wall_time: begin.elapsed() })
+}
+
+/// What a panic said.
+fn words(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words")
 }
 
 fn jobs(options: &CheckOptions) -> Result<Vec<Job>, BenchError> {
@@ -110,6 +143,14 @@ fn jobs(options: &CheckOptions) -> Result<Vec<Job>, BenchError> {
     let wanted = |scenario: &dyn Scenario| {
         options.scenarios.is_empty() || options.scenarios.iter().any(|name| name == scenario.name())
     };
+    let table = scenario::table();
+    let known: Vec<&str> = table.iter().map(|scenario| scenario.name()).chain([contract::SCENARIO]).collect();
+    if let Some(unknown) = options.scenarios.iter().find(|name| !known.contains(&name.as_str())) {
+        return Err(BenchError::UnknownScenario { name: unknown.clone(), known: known.join(", ") });
+    }
+    if options.pools.is_empty() {
+        return Err(BenchError::Nothing("pool"));
+    }
     let mut jobs = Vec::new();
     let contract = options.scenarios.is_empty() || options.scenarios.iter().any(|name| name == contract::SCENARIO);
     for policy in &options.pools {
@@ -119,11 +160,6 @@ fn jobs(options: &CheckOptions) -> Result<Vec<Job>, BenchError> {
         for scenario in scenario::table().into_iter().filter(|scenario| wanted(&**scenario)) {
             let mut benches = Vec::new();
             for &endpoints in endpoints {
-                let needed = scenario.needs().endpoints;
-                if endpoints < needed {
-                    let scenario = scenario.name().to_owned();
-                    return Err(BenchError::TooFewEndpoints { scenario, needed, endpoints });
-                }
                 for &speed in scenario.speeds() {
                     benches.push(bench(options, policy, endpoints, speed));
                 }
@@ -145,6 +181,14 @@ fn bench(options: &CheckOptions, policy: &Policy, endpoints: u8, speed: Speed) -
 }
 
 impl Job {
+    /// The row that it makes, for people.
+    fn name(&self) -> String {
+        match self {
+            Self::Contract { policy } => format!("{} · {}", policy.name, contract::SCENARIO),
+            Self::Runs { scenario, benches } => format!("{} · {}", benches[0].policy.name, scenario.name()),
+        }
+    }
+
     fn run(&self, options: &CheckOptions) -> Result<Row, BenchError> {
         match self {
             Self::Contract { policy } => Ok(contract::row(policy, options.seed)),

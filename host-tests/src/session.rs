@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bus::Preempt;
 use parking_lot::Mutex;
-use pool::{DmaApi, Policy};
+use pool::{Counts, DmaApi, Policy};
 use tokio::time::sleep;
 use usb::gadget::{Gadget, UdcDriver, UdcError};
 use usb::wire::UsbPort;
@@ -31,8 +31,8 @@ pub struct Session {
     pub(crate) preempt: Option<Arc<dyn Preempt>>,
     pub(crate) port_name: String,
     pub(crate) seed: u64,
-    /// Blocks handed out before the driver under test began; `None` while it has not.
-    pub(crate) untested: Mutex<Option<u64>>,
+    /// What the ledger had counted when the driver under test began; `None` while it has not.
+    pub(crate) untested: Mutex<Option<Counts>>,
 }
 
 impl Session {
@@ -65,7 +65,7 @@ impl Session {
     /// # Errors
     /// [`Failure`] in the driver's words, or if the board runs already.
     pub fn boot(&self, gadget: impl Gadget + 'static) -> Result<(), Failure> {
-        self.untested.lock().get_or_insert_with(|| self.board.ledger.counts().allocations);
+        self.untested.lock().get_or_insert_with(|| self.board.ledger.counts());
         let mut mmio = Arc::clone(&self.board.registers);
         let mut dma = self.board.dma.clone();
         if let Some(preempt) = &self.preempt {
@@ -202,10 +202,19 @@ fn failed(what: &str, error: &UdcError) -> Failure {
 /// A check of data that came over the wire.
 ///
 /// # Errors
-/// [`Failure`] with both values.
+/// [`Failure`] with both values, cut if they are long.
 pub fn expect_equal<T: PartialEq + fmt::Debug>(what: &str, seen: &T, expected: &T) -> Result<(), Failure> {
     if seen == expected {
         return Ok(());
     }
-    Err(Failure::new(format!("{what}: expected {expected:?}, saw {seen:?}")))
+    Err(Failure::new(format!("{what}: expected {}, saw {}", cut(expected), cut(seen))))
+}
+
+fn cut(value: &impl fmt::Debug) -> String {
+    const SHOWN: usize = 120;
+    let text = format!("{value:?}");
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{} … ({} characters)", &text[..end], text.chars().count()),
+        None => text,
+    }
 }

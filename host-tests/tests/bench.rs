@@ -4,22 +4,36 @@ use std::sync::Arc;
 
 use gadgets::{EthernetConfig, EthernetGadget};
 use pool::{AllocError, Block, CreateError, DestroyError, Flags, FreeError, Policy, Pool};
-use scenarios::{Bench, BenchError, CheckOptions, Failure, Status, Verdict};
+use scenarios::{Bench, BenchError, CheckOptions, CpuAddr, DriverSide, Failure, Status, Verdict};
 use usb::ch9::{EndpointDescriptor, TransferType};
-use usb::gadget::{Completion, Gadget, Request, Stall, Udc};
-use usb::{EndpointAddress, SetupPacket};
+use usb::gadget::{Completion, Gadget, QueueError, Request, Stall, Udc, UdcDriver, UdcError};
+use usb::{EndpointAddress, SetupPacket, Speed};
 
 #[test]
 fn a_bench_that_cannot_be_set_up_says_why() {
     let run = |endpoints| Bench::new().endpoints(endpoints).run("ecm").map(drop);
-    assert_eq!(run(1), Err(BenchError::TooFewEndpoints { scenario: "ecm".into(), needed: 4, endpoints: 1 }));
+    assert_eq!(run(3), Err(BenchError::TooFewEndpoints { scenario: "ecm".into(), needed: 4, endpoints: 3 }));
     let session = |endpoints| Bench::new().endpoints(endpoints).session("none", async |_| Ok(())).map(drop);
     assert_eq!(session(1), Err(BenchError::Endpoints(1)));
     assert_eq!(session(17), Err(BenchError::Endpoints(17)));
+    for page_size in [0, 3, 100, 2048, 4097, 8192, 1 << 20] {
+        let run = Bench::new().page_size(page_size).run("stall").map(drop);
+        assert_eq!(run, Err(BenchError::PageSize(page_size)));
+    }
+    for base in [0, 1, 0x8000_0000, 0x7fff_f000, 0x80ff_f000, u64::MAX - 0xfff] {
+        let base = CpuAddr(base);
+        assert_eq!(Bench::new().cpu_base(base).run("stall").map(drop), Err(BenchError::CpuBase(base)));
+    }
+    let scenario = scenarios::scenario::by_name("ecm").expect("a scenario of the table");
+    let traced = Bench::new().endpoints(3).trace_scenario(&*scenario).map(drop);
+    assert!(matches!(traced, Err(BenchError::TooFewEndpoints { .. })), "{traced:?}");
+    let check = |options: CheckOptions| scenarios::check(&options, &|_, _| {}).map(drop);
+    let none = check(CheckOptions { pools: Vec::new(), ..CheckOptions::default() });
+    assert_eq!(none, Err(BenchError::Nothing("pool")));
+    let wrong = check(CheckOptions { scenarios: vec!["emc".to_owned()], ..CheckOptions::default() });
+    assert!(matches!(wrong, Err(BenchError::UnknownScenario { .. })), "{wrong:?}");
     let unknown = Bench::new().run("emc").map(drop).map_err(|error| error.to_string());
     assert!(unknown.is_err_and(|text| text.contains("there is no scenario emc; there are: bootloader-to-ethernet")));
-    let base = Bench::new().cpu_base(bus::CpuAddr(12)).session("none", async |_| Ok(())).map(drop);
-    assert!(matches!(base, Err(BenchError::Memory(_))));
 }
 
 #[test]
@@ -59,6 +73,67 @@ fn a_board_is_booted_once() {
     });
     let failure = run.expect("the bench can be set up").failure.expect("the second boot fails");
     assert!(failure.error.starts_with("the board runs already"), "{failure}");
+}
+
+#[test]
+fn a_call_on_the_board_from_inside_one_is_refused() {
+    let run = Bench::new().session("inside", async |session| {
+        session.boot(EthernetGadget::new(EthernetConfig::default()))?;
+        let inside = session.on_board(|_, _| (session.on_board(|_, _| ()), session.halt()));
+        let Some((None, Err(_))) = inside else { return Err(Failure::new(format!("{inside:?}"))) };
+        session.enumerated().await.map(drop)
+    });
+    let run = run.expect("the bench can be set up");
+    assert_eq!(run.verdict, Verdict::NoFailureFound, "{:?}", run.failure);
+}
+
+/// Linux's driver, which keeps everything at shutdown.
+struct Keeper(chipidea_driver::ChipideaUdc);
+
+impl UdcDriver for Keeper {
+    fn irq(&mut self, gadget: &mut dyn Gadget) {
+        self.0.irq(gadget);
+    }
+
+    fn deliver(&mut self, gadget: &mut dyn Gadget) -> bool {
+        self.0.deliver(gadget)
+    }
+
+    fn shutdown(&mut self) -> Result<(), UdcError> {
+        Ok(())
+    }
+}
+
+#[rustfmt::skip]
+impl Udc for Keeper {
+    fn name(&self) -> &str { self.0.name() }
+    fn max_speed(&self) -> Speed { self.0.max_speed() }
+    fn endpoints(&self) -> u8 { self.0.endpoints() }
+    fn speed(&self) -> Option<Speed> { self.0.speed() }
+    fn enable(&mut self, descriptor: &EndpointDescriptor) -> Result<(), UdcError> { self.0.enable(descriptor) }
+    fn disable(&mut self, endpoint: EndpointAddress) -> Result<(), UdcError> { self.0.disable(endpoint) }
+    fn queue(&mut self, endpoint: EndpointAddress, request: Request) -> Result<(), QueueError> { self.0.queue(endpoint, request) }
+    fn dequeue(&mut self, endpoint: EndpointAddress, id: u64) -> Result<(), UdcError> { self.0.dequeue(endpoint, id) }
+    fn set_halt(&mut self, endpoint: EndpointAddress, halt: bool) -> Result<(), UdcError> { self.0.set_halt(endpoint, halt) }
+    fn set_wedge(&mut self, endpoint: EndpointAddress) -> Result<(), UdcError> { self.0.set_wedge(endpoint) }
+    fn flush(&mut self, endpoint: EndpointAddress) -> Result<(), UdcError> { self.0.flush(endpoint) }
+    fn set_self_powered(&mut self, on: bool) { self.0.set_self_powered(on) }
+    fn pullup(&mut self, on: bool) -> Result<(), UdcError> { self.0.pullup(on) }
+    fn wakeup(&mut self) -> Result<(), UdcError> { self.0.wakeup() }
+}
+
+#[test]
+fn a_driver_that_keeps_everything_leaks() {
+    let keeper = |side: DriverSide| -> Result<Box<dyn UdcDriver>, UdcError> {
+        let mut driver = chipidea_driver::ChipideaUdc::probe(side.mmio, side.dma, Default::default())?;
+        driver.start()?;
+        Ok(Box::new(Keeper(driver)))
+    };
+    for scenario in ["bootloader-to-ethernet", "ecm", "replug", "stall"] {
+        let run = Bench::new().driver("keeper", keeper).run(scenario).expect("the bench can be set up");
+        assert_eq!(run.verdict, Verdict::ClientAssumptionViolated, "{scenario}: {:?}", run.failure);
+        assert_eq!(run.first_finding().map(|finding| finding.name()), Some("Leaked"), "{scenario}");
+    }
 }
 
 /// A gadget that takes back in every completion what it queues there.
@@ -172,6 +247,20 @@ fn a_pool_that_runs_dry_fails_the_scenario_and_nothing_hangs() {
         assert_eq!(run.verdict, Verdict::Inconclusive, "{from}: {:?} {:?}", run.failure, run.findings);
         assert!(run.failure.is_some());
     }
+}
+
+#[test]
+fn a_pool_that_panics_hides_no_other_row() {
+    let panics = Policy::new("panics", "it panics", pool::Metadata::OutOfBand, 1, |_, _, _| panic!("no pool today"));
+    let options = CheckOptions {
+        pools: vec![panics, Policy::current()],
+        scenarios: vec!["stall".to_owned()],
+        endpoints: vec![4],
+        ..CheckOptions::default()
+    };
+    let report = scenarios::check(&options, &|_, _| {}).expect("the bench can be set up");
+    assert_eq!(report.panics, ["panics · stall: no pool today"]);
+    assert_eq!(report.rows.len(), 1);
 }
 
 #[test]

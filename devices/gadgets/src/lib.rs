@@ -9,7 +9,8 @@
 //! - [`fastboot`]: the bootloader gadget 18d1:d00d
 //! - [`source_sink`]: Gadget Zero 0525:a4a0, for throughput
 //!
-//! *Not implemented*: remote wakeup, USB 3, isochronous endpoints, OS descriptors; Gadget Zero's loopback; sparse images and slots; RNDIS power management and multicast
+//! *Not implemented*: remote wakeup, USB 3, isochronous endpoints, OS descriptors; Gadget Zero's loopback; sparse images
+//! and slots; RNDIS power management and multicast
 //! lists, several RNDIS packets in one transfer; ECM statistics and multicast filters.
 
 pub mod composite;

@@ -13,6 +13,9 @@ use crate::verdict::Failure;
 /// Length of the download in bytes.
 const IMAGE: usize = 8 << 20;
 
+/// Length of the gadget's requests: two dTDs and a part of a third.
+const REQUEST: usize = 44 << 10;
+
 pub(super) struct Fastboot;
 
 impl Scenario for Fastboot {
@@ -30,7 +33,8 @@ impl Scenario for Fastboot {
 }
 
 async fn run(session: &Session) -> Result<(), Failure> {
-    let loader = Shared::new(FastbootGadget::new(FastbootConfig::default()));
+    let config = FastbootConfig { request_size: REQUEST, ..FastbootConfig::default() };
+    let loader = Shared::new(FastbootGadget::new(config));
     session.boot(loader.clone())?;
     let device = session.enumerated().await?;
     let fastboot = Client::on(&device)?;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use gadgets::source_sink::{BULK_IN, BULK_OUT, SourceSinkConfig, SourceSinkGadget};
-use usb::EndpointAddress;
 use usb::ch9::{Feature, Recipient, Request, SetupPacket};
 use usb::urb::UrbError;
+use usb::{EndpointAddress, Speed};
 use usb_host::{CONTROL_TIMEOUT, Device};
 
 use super::{Outcome, Scenario};
@@ -13,7 +13,10 @@ use crate::session::{Session, expect_equal};
 use crate::verdict::Failure;
 
 const TIMEOUT: Duration = Duration::from_secs(1);
-const LENGTH: usize = 4096;
+/// Packets of a transfer: an odd number, so that a toggle that is not reset shows after a halt.
+const PACKETS: usize = 3;
+/// Length of the gadget's requests: two dTDs each (20 KiB is the most for one).
+const REQUEST: usize = 24 << 10;
 
 pub(super) struct Stall;
 
@@ -32,7 +35,7 @@ impl Scenario for Stall {
 }
 
 async fn run(session: &Session) -> Result<(), Failure> {
-    session.boot(SourceSinkGadget::new(SourceSinkConfig::default()))?;
+    session.boot(SourceSinkGadget::new(SourceSinkConfig { buflen: REQUEST, ..SourceSinkConfig::default() }))?;
     let device = session.enumerated().await?;
     let (source, sink) = (BULK_IN.address(), BULK_OUT.address());
     data_flows(&device, "at first").await?;
@@ -64,7 +67,14 @@ async fn run(session: &Session) -> Result<(), Failure> {
     let released = session.on_board(|driver, _| driver.set_halt(sink, false));
     expect_equal("the board releases the wedge", &released, &Some(Ok(())))?;
     device.clear_halt(sink).await.map_err(|error| failed("CLEAR_FEATURE(ENDPOINT_HALT)", error))?;
-    data_flows(&device, "after the wedge").await
+    data_flows(&device, "after the wedge").await?;
+
+    // Both requests of the gadget's that two dTDs carry, whole and then some.
+    let length = 3 * REQUEST / 2;
+    let data = device.bulk_in(source.number, length, TIMEOUT).await;
+    expect_equal("a transfer over several dTDs from the source", &data.map(|data| data == vec![0; length]), &Ok(true))?;
+    let sent = device.bulk_out(sink.number, vec![0; length], TIMEOUT).await;
+    sent.map(drop).map_err(|error| failed("a transfer over several dTDs to the sink", error))
 }
 
 fn feature(request: Request, endpoint: EndpointAddress) -> SetupPacket {
@@ -91,16 +101,22 @@ async fn expect_halted(device: &Device, endpoint: EndpointAddress) -> Result<(),
     let answer = device.control_in(status, CONTROL_TIMEOUT).await;
     expect_equal(&format!("GET_STATUS of {endpoint}"), &answer, &Ok(vec![1, 0]))?;
     let moved = match endpoint.direction {
-        usb::Direction::In => device.bulk_in(endpoint.number, LENGTH, TIMEOUT).await,
-        usb::Direction::Out => device.bulk_out(endpoint.number, vec![0; LENGTH], TIMEOUT).await,
+        usb::Direction::In => device.bulk_in(endpoint.number, length(device), TIMEOUT).await,
+        usb::Direction::Out => device.bulk_out(endpoint.number, vec![0; length(device)], TIMEOUT).await,
     };
     expect_equal(&format!("a transfer to the halted {endpoint}"), &moved, &Err(UrbError::Stall))
 }
 
+/// Bytes of a transfer.
+fn length(device: &Device) -> usize {
+    PACKETS * if device.speed() == Speed::High { 512 } else { 64 }
+}
+
 async fn data_flows(device: &Device, when: &str) -> Result<(), Failure> {
-    let data = device.bulk_in(BULK_IN.address().number, LENGTH, TIMEOUT).await;
+    let length = length(device);
+    let data = device.bulk_in(BULK_IN.address().number, length, TIMEOUT).await;
     let data = data.map_err(|error| failed(&format!("bulk IN {when}"), error))?;
-    expect_equal(&format!("bytes from the source {when}"), &data, &vec![0; LENGTH])?;
-    let sent = device.bulk_out(BULK_OUT.address().number, vec![0; LENGTH], TIMEOUT).await;
+    expect_equal(&format!("bytes from the source {when}"), &data, &vec![0; length])?;
+    let sent = device.bulk_out(BULK_OUT.address().number, vec![0; length], TIMEOUT).await;
     sent.map(drop).map_err(|error| failed(&format!("bulk OUT {when}"), error))
 }

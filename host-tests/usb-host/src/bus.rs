@@ -15,6 +15,7 @@ use crate::config::HostConfig;
 use crate::controller::{Cancel, HostController, Progress, Strike, UrbId};
 use crate::error::HubError;
 use crate::log::Log;
+use crate::standstill::Standstill;
 
 /// Time for a control transfer (USB_CTRL_GET_TIMEOUT, USB_CTRL_SET_TIMEOUT).
 pub const CONTROL_TIMEOUT: Duration = Duration::from_millis(5000);
@@ -89,7 +90,9 @@ impl Bus {
     /// Runs the controller whenever it has work, and again after strikes, for ever.
     pub(crate) async fn pump(&self) {
         let mut retry = Retry(None);
+        let mut standstill = Standstill::new();
         loop {
+            standstill.turn().await;
             tokio::select! {
                 // The timer first: work that never ends must not keep the tries back.
                 biased;
@@ -97,6 +100,7 @@ impl Bus {
                 () = self.work.notified() => {}
             }
             while self.controller.run() == Progress::More {
+                standstill.turn().await;
                 tokio::task::yield_now().await;
             }
             // Strikes that come while the timer runs wait for the next.

@@ -61,7 +61,9 @@ impl FromStr for PortPath {
     type Err = PortPathError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let number = |text: &str| text.parse::<u8>().ok().filter(|&number| number > 0);
+        // Digits only: `parse` would take a sign.
+        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = |text: &str| text.parse::<u8>().ok().filter(|&number| number > 0 && digits(text));
         let parse = || {
             let (bus, ports) = text.split_once('-')?;
             let ports = ports.split('.').map(number).collect::<Option<Vec<_>>>()?;
@@ -146,7 +148,7 @@ mod tests {
         );
         let root: PortPath = "2-4".parse().unwrap();
         assert_eq!((root.to_string(), root.port_name()), ("2-4".into(), "usb2-port4".into()));
-        for wrong in ["", "5", "5-", "0-1", "5-0", "5-1.", "5-1.300", "x-1", "5-1.1.1.1.1.1.1"] {
+        for wrong in ["", "5", "5-", "0-1", "5-0", "5-1.", "5-1.300", "x-1", "5-1.1.1.1.1.1.1", "+5-1", "5-+1"] {
             assert!(wrong.parse::<PortPath>().is_err(), "{wrong}");
         }
     }

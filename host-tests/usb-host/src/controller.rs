@@ -98,6 +98,9 @@ impl PortListener for Listener {
     }
 }
 
+/// Looks at a port whose connection changes between two of them.
+const MOST_LOOKS: u32 = 16;
+
 impl HostController {
     /// Takes over the port: becomes its listener.
     #[must_use]
@@ -290,8 +293,9 @@ impl HostController {
     }
 
     fn attach_changed(&self) {
-        // Hints from two threads may overtake each other between look and note: look until it stays.
-        loop {
+        // Hints from two threads may overtake each other between look and note: look until it stays. A port that never
+        // does gets its next look with its next hint.
+        for _ in 0..MOST_LOOKS {
             let connected = self.port.attached().is_some();
             let changed = self.state.lock().set_connected(connected);
             if changed {

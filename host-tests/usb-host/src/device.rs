@@ -19,6 +19,9 @@ use crate::enumeration::{self, Known, PORT_INIT_TRIES};
 use crate::error::HubError;
 use crate::strings::{Language, read_string};
 
+/// The longest read in bytes: what a length in Linux's `struct urb` could say, halved.
+const MOST_LENGTH: usize = 1 << 30;
+
 /// A device behind the host's port. Clones are the same device; once it is unplugged, everything ends with -19.
 #[derive(Clone)]
 pub struct Device(Arc<Inner>);
@@ -243,7 +246,7 @@ impl Device {
     /// A bulk transfer from endpoint `number`: up to `length` bytes, until a short packet.
     ///
     /// # Errors
-    /// See [`UrbError`]; what came before an error is lost: use [`Device::submit`] to keep it.
+    /// See [`UrbError`]; -22 beyond 1 GiB. What came before an error is lost: use [`Device::submit`] to keep it.
     pub async fn bulk_in(&self, number: u8, length: usize, timeout: Duration) -> Result<Vec<u8>, UrbError> {
         self.read(EndpointAddress::r#in(number), Transfer::Bulk, length, timeout).await
     }
@@ -272,6 +275,9 @@ impl Device {
         length: usize,
         timeout: Duration,
     ) -> Result<Vec<u8>, UrbError> {
+        if length > MOST_LENGTH {
+            return Err(UrbError::Invalid);
+        }
         let mut done = self.transfer(endpoint, transfer, vec![0; length], timeout).await?;
         done.status?;
         done.buffer.truncate(done.actual);

@@ -24,6 +24,13 @@ impl Host {
         Self(Arc::new(Hub::new(bus)))
     }
 
+    /// Another port of the same bus: device numbers are shared, nothing else is. `config` gives the rest.
+    #[must_use]
+    pub fn beside(&self, port: Arc<dyn UsbPort>, config: HostConfig, log: Arc<dyn Log>) -> Self {
+        let bus = Bus::new(HostController::new(port), config, log);
+        Self(Arc::new(Hub::beside(&self.0, bus)))
+    }
+
     /// The hub's task: powers the port, moves packets, enumerates devices. Never ends; spawn it or select over it.
     pub async fn run(&self) {
         // The log's clock starts here.

@@ -48,7 +48,7 @@ pub(crate) struct Hub {
     pub(crate) device: watch::Sender<Option<Device>>,
     events: Mutex<VecDeque<HostEvent>>,
     pub(crate) event: Notify,
-    numbers: Mutex<DeviceNumbers>,
+    numbers: Arc<Mutex<DeviceNumbers>>,
     /// A debounce failed (`unreliable_port`).
     unreliable: AtomicBool,
 }
@@ -82,12 +82,21 @@ impl DeviceNumbers {
 impl Hub {
     pub(crate) fn new(bus: Arc<Bus>) -> Self {
         let numbers = DeviceNumbers::new(bus.config.port.ports.len(), bus.config.first_device_number);
+        Self::numbering(bus, Arc::new(Mutex::new(numbers)))
+    }
+
+    /// A hub whose devices get their numbers from the same bus as `other`'s.
+    pub(crate) fn beside(other: &Self, bus: Arc<Bus>) -> Self {
+        Self::numbering(bus, Arc::clone(&other.numbers))
+    }
+
+    fn numbering(bus: Arc<Bus>, numbers: Arc<Mutex<DeviceNumbers>>) -> Self {
         Self {
             bus,
             device: watch::Sender::new(None),
             events: Mutex::default(),
             event: Notify::new(),
-            numbers: Mutex::new(numbers),
+            numbers,
             unreliable: false.into(),
         }
     }

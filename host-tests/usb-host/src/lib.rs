@@ -46,6 +46,7 @@ pub mod host;
 mod hub;
 mod log;
 pub mod net;
+mod standstill;
 mod strings;
 
 pub use bus::{CONTROL_TIMEOUT, UrbTransfer};

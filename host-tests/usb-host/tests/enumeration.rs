@@ -494,3 +494,24 @@ async fn a_reset_restores_the_device_or_loses_it() {
     assert!(matches!(bench.event().await, HostEvent::Enumerated(device) if device.number() == 92));
     assert!(bench.log.texts().contains(&"usb 5-1.3: device firmware changed".to_owned()));
 }
+
+#[tokio::test(start_paused = true)]
+async fn two_ports_of_a_bus_share_its_device_numbers() {
+    let bench = Bench::new(fastboot(), HostConfig::default());
+    let log = Arc::new(MemoryLog::default());
+    let config = HostConfig { port: "5-1.4".parse().unwrap(), ..HostConfig::default() };
+    let second = bench.host.beside(Mock::plugged(ethernet()), config, log.clone());
+    let task = second.clone();
+    tokio::spawn(async move { task.run().await });
+    let first = bench.device().await;
+    let second = timeout(LONG, second.device()).await.expect("no device");
+    assert_eq!((first.number(), second.number()), (3, 4));
+    assert!(log.texts()[0].starts_with("usb 5-1.4: new "), "{:?}", log.texts());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_of_everything_is_refused() {
+    let bench = Bench::new(fastboot(), HostConfig::default());
+    let device = bench.device().await;
+    assert_eq!(device.bulk_in(1, usize::MAX, LONG).await, Err(UrbError::Invalid));
+}
