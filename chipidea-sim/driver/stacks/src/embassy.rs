@@ -71,8 +71,8 @@ impl Shared {
 /// The controller as `embassy-usb` sees it. Clones are the same controller; the last part of it to go gives everything
 /// back.
 ///
-/// Call [`ChipideaEmbassy::on_interrupt`] while the controller's interrupt is asserted. `embassy-usb`'s futures run on any
-/// executor.
+/// Call [`ChipideaEmbassy::on_interrupt`] while the controller's interrupt is asserted. `embassy-usb`'s futures run
+/// on any executor.
 #[derive(Clone)]
 pub struct ChipideaEmbassy(Arc<Shared>);
 

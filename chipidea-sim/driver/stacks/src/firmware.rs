@@ -15,8 +15,8 @@ const NOT_OURS: UdcError = UdcError::Unsupported("a gadget on a firmware stack: 
 /// Polls in a row that still find news, after which the processor turns to something else first.
 const MOST_POLLS: u32 = 256;
 
-/// A stack with its classes as a driver. The gadget beside it is called for nothing but its own steps, and every call of a
-/// gadget is refused.
+/// A stack with its classes as a driver. The gadget beside it is called for nothing but its own steps, and every call
+/// of a gadget is refused.
 pub struct Firmware {
     packets: Arc<Mutex<Packets>>,
     poll: Box<dyn FnMut() + Send>,

@@ -41,8 +41,8 @@
 //!
 //! # What a packet is here
 //! Each packet is a transfer of its own: one dTD, one buffer from [`pool::DmaApi`], mapped while it is queued. An OUT
-//! endpoint has room for one packet, and again after that was read; an IN endpoint takes one, and the next when that has
-//! gone. A packet that finds no memory is refused; room for an OUT packet is tried again with the next poll.
+//! endpoint has room for one packet, and again after that was read; an IN endpoint takes one, and the next when that
+//! has gone. A packet that finds no memory is refused; room for an OUT packet is tried again with the next poll.
 //!
 //! # What a stack does not say
 //! Stacks do not tell their bus of every standard request, so some are seen as they pass:
@@ -51,9 +51,9 @@
 //! - SET_ADDRESS takes effect in the controller when the host acknowledges the status stage (DEVICEADDR.USBADRA), with
 //!   no time between in which the device would be deaf.
 //!
-//! SET_INTERFACE is not: which endpoints belong to an interface only the classes know, and `usb-device` has no call that
-//! says it (`embassy-usb` has one). A host that selects the same interface again after data has moved starts with DATA0
-//! and may lose a packet.
+//! SET_INTERFACE is not: which endpoints belong to an interface only the classes know, and `usb-device` has no call
+//! that says it (`embassy-usb` has one). A host that selects the same interface again after data has moved starts
+//! with DATA0 and may lose a packet.
 //!
 //! *Not here*: transfers of more than a packet, double buffering, more than one packet a microframe, test modes, low
 //! power of the PHY.

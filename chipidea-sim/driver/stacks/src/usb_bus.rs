@@ -54,8 +54,8 @@ impl ChipideaBus {
         self.0.lock().speed()
     }
 
-    /// Signals resume if the bus is suspended (PORTSC.FPR). Returns whether it was. The caller asks its stack first whether
-    /// the host allowed it.
+    /// Signals resume if the bus is suspended (PORTSC.FPR). Returns whether it was. The caller asks its stack first
+    /// whether the host allowed it.
     pub fn remote_wakeup(&self) -> bool {
         self.0.lock().wake_up()
     }
@@ -66,8 +66,8 @@ impl ChipideaBus {
         self.0.lock().take_log()
     }
 
-    /// Stops the controller and gives every queue head, descriptor, buffer and pool back. The stack finds a dead bus from
-    /// now on. A second call does nothing.
+    /// Stops the controller and gives every queue head, descriptor, buffer and pool back. The stack finds a dead bus
+    /// from now on. A second call does nothing.
     ///
     /// # Errors
     /// The first thing that could not be given back; the rest was.

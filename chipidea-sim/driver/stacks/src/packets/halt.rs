@@ -49,7 +49,8 @@ impl Packets {
         self.current.is_some_and(selects)
     }
 
-    /// SET_CONFIGURATION ends halts and starts data toggles again (USB 2.0 §9.1.1.5). Stacks tell their bus nothing of it.
+    /// SET_CONFIGURATION ends halts and starts data toggles again (USB 2.0 §9.1.1.5). Stacks tell their bus nothing
+    /// of it.
     pub(super) fn forget_halts(&mut self) {
         for index in 0..self.endpoints.len() {
             let address = self.endpoints[index].address;

@@ -39,7 +39,8 @@ impl States {
 type Poll = Box<dyn FnMut() + Send>;
 type Allocator = &'static UsbBusAllocator<ChipideaBus>;
 
-/// A bench on `pool` whose board runs what `firmware` makes. The controller is no faster than `speed`, the host's port is.
+/// A bench on `pool` whose board runs what `firmware` makes. The controller is no faster than `speed`, the host's
+/// port is.
 pub(crate) fn bench(
     speed: Speed,
     pool: &str,

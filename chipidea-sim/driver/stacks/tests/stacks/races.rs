@@ -56,7 +56,8 @@ impl Preempt for SetupAt {
     }
 }
 
-/// The host sends a request, and before access n of the driver's work on it gives that up for another one. Whatever n is, and however soon it asks, the first data that it gets is the answer to the second.
+/// The host sends a request, and before access n of the driver's work on it gives that up for another one. Whatever n
+/// is, and however soon it asks, the first data that it gets is the answer to the second.
 fn race(n: u32, first: SetupPacket, second: SetupPacket, answer: &[u8]) -> (Run, bool) {
     let preempt = Arc::new(SetupAt::default());
     preempt.countdown.store(NEVER, Ordering::Relaxed);

@@ -1,6 +1,7 @@
 //! `usb_device::test_class::TestClass`, driven over usb-host: what `test_class_host` checks by rusb.
 //!
-//! Its sizes are fixed when `usb-device` is compiled, so this runs twice: without and with feature `test-class-high-speed`.
+//! Its sizes are fixed when `usb-device` is compiled, so this runs twice: without and with feature
+//! `test-class-high-speed`.
 
 use scenarios::{Bench, Failure, Session, expect_equal};
 use usb::ch9::Recipient;
