@@ -12,6 +12,7 @@ use usb::gadget::{Gadget, UdcDriver, UdcError};
 
 use crate::clock::Clock;
 use crate::irq::Line;
+use crate::processor::{Processor, Software};
 use crate::verdict::Failure;
 
 /// Calls of the interrupt handler in a row, with the line still asserted, after which the processor gives up on it
@@ -24,12 +25,6 @@ const COMPLETION_STORM: u32 = 10_000;
 /// move: work that makes work for ever would keep every timeout from coming.
 const STANDSTILL: u32 = 20_000;
 
-/// What a board runs: one driver, one gadget on it.
-struct Software {
-    driver: Box<dyn UdcDriver>,
-    gadget: Box<dyn Gadget>,
-}
-
 /// A board.
 pub(crate) struct Board {
     pub(crate) clock: Arc<Clock>,
@@ -41,7 +36,7 @@ pub(crate) struct Board {
     pub(crate) ledger: Arc<Ledger>,
     /// Memory for a driver that is under test.
     pub(crate) dma: DmaApi,
-    software: Mutex<Option<Software>>,
+    processor: Processor,
     log: Mutex<Vec<String>>,
     failure: Mutex<Option<Failure>>,
 }
@@ -67,7 +62,7 @@ impl Board {
             pages,
             ledger,
             dma,
-            software: Mutex::new(None),
+            processor: Processor::default(),
             log: Mutex::default(),
             failure: Mutex::default(),
         }
@@ -75,22 +70,23 @@ impl Board {
 
     /// Whether a driver runs.
     pub(crate) fn is_running(&self) -> bool {
-        self.software.try_lock().is_none_or(|software| software.is_some())
+        self.processor.take().is_none_or(|taken| taken.software.is_some())
     }
 
     /// Starts a driver with its gadget; what ran before must have been stopped.
     pub(crate) fn start(&self, driver: Box<dyn UdcDriver>, gadget: Box<dyn Gadget>) {
-        *self.software.lock() = Some(Software { driver, gadget });
+        if let Some(mut taken) = self.processor.take() {
+            *taken.software = Some(Software { driver, gadget });
+        }
         self.line.poke();
     }
 
     /// Stops what runs.
     pub(crate) fn stop(&self) -> Result<(), UdcError> {
-        let Some(mut running) = self.software.try_lock() else {
+        let Some(mut taken) = self.processor.take() else {
             return Err(UdcError::Hardware("halted from inside a call on the board's own processor".to_owned()));
         };
-        let Some(mut software) = running.take() else { return Ok(()) };
-        drop(running);
+        let Some(mut software) = taken.software.take() else { return Ok(()) };
         let stopped = software.driver.shutdown();
         software.driver.deliver(&mut *software.gadget);
         self.log.lock().append(&mut software.driver.take_log());
@@ -99,11 +95,10 @@ impl Board {
 
     /// Calls `act` with the driver and gadget that run; `None` if none does, or from inside such a call.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut dyn UdcDriver, &mut dyn Gadget) -> R) -> Option<R> {
-        // One thread: who does not get the lock holds it already.
-        let mut software = self.software.try_lock()?;
-        let Software { driver, gadget } = software.as_mut()?;
+        let mut taken = self.processor.take()?;
+        let Software { driver, gadget } = taken.software.as_mut()?;
         let result = act(&mut **driver, &mut **gadget);
-        drop(software);
+        drop(taken);
         self.line.poke();
         Some(result)
     }
@@ -147,17 +142,17 @@ impl Board {
     }
 
     /// One turn of the processor. Returns when the gadget or the device wants the next one.
-    fn service(&self) -> Option<Duration> {
+    pub(crate) fn service(&self) -> Option<Duration> {
         let now = self.clock.now();
         self.device.step(now);
-        let mut software = self.software.lock();
-        let Some(Software { driver, gadget }) = software.as_mut() else { return self.device.deadline() };
+        let mut taken = self.processor.take()?;
+        let Some(Software { driver, gadget }) = taken.software.as_mut() else { return self.device.deadline() };
         let mut turns = 0;
         while self.line.is_asserted() {
             driver.irq(&mut **gadget);
             turns += 1;
             if turns == INTERRUPT_STORM {
-                *software = None;
+                *taken.software = None;
                 self.give_up(format!("irq: nobody cared ({turns} interrupts in a row); the driver is stopped"));
                 return None;
             }
@@ -167,7 +162,7 @@ impl Board {
         while driver.deliver(&mut **gadget) {
             rounds += 1;
             if rounds == COMPLETION_STORM {
-                *software = None;
+                *taken.software = None;
                 self.give_up(format!("{rounds} rounds of completions in a row; the gadget is stopped"));
                 return None;
             }

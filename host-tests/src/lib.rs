@@ -35,6 +35,7 @@ mod irq;
 mod net;
 mod payload;
 mod preempt;
+mod processor;
 mod reason;
 mod record;
 mod row;
