@@ -1,0 +1,63 @@
+//! What can go wrong.
+
+use std::io;
+
+use libc::c_int;
+use thiserror::Error;
+use usb::UrbError;
+
+/// A positive error number, as an ioctl leaves it in `errno`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Errno(pub(crate) c_int);
+
+impl From<UrbError> for Errno {
+    fn from(error: UrbError) -> Self {
+        Self(-error.errno())
+    }
+}
+
+impl From<io::Error> for Errno {
+    fn from(error: io::Error) -> Self {
+        Self(error.raw_os_error().unwrap_or(libc::EIO))
+    }
+}
+
+/// Why a device was not attached, or the bus not served.
+#[derive(Debug, Error)]
+pub enum AttachError {
+    /// The bus is another process's: this one is a client of it.
+    #[error("this process is a client of the bus in {0}: only the process that serves it attaches devices")]
+    Client(String),
+    /// Bus and address are in use.
+    #[error("bus {bus} has a device with address {address}")]
+    Address {
+        /// Bus number.
+        bus: u8,
+        /// Device address.
+        address: u8,
+    },
+    /// The port is in use, or is below a device that is no hub of ours.
+    #[error("{0} has a device")]
+    Port(String),
+    /// A place that no USB device has: bus 1 to 255, one to six ports from 1 to 15, address 2 to 127.
+    #[error(
+        "bus {bus}, ports {ports:?}, address {address}: no such place (bus from 1, one to six ports from 1 to 15, address 2 to 127)"
+    )]
+    Place {
+        /// Bus number.
+        bus: u8,
+        /// Ports from the root hub down.
+        ports: Vec<u8>,
+        /// Device address.
+        address: u8,
+    },
+    /// The descriptors do not begin with a device descriptor, or a configuration is cut off.
+    #[error("{length} bytes of descriptors are no device descriptor followed by its configurations")]
+    Descriptors {
+        /// Bytes given.
+        length: usize,
+    },
+    /// The folder with the bus's files could not be written.
+    #[error("cannot write the bus's files")]
+    Files(#[from] io::Error),
+}

@@ -1,0 +1,94 @@
+//! The C functions that this crate defines in libc's place. Each looks whether it is about the bus, and if not, goes
+//! straight on to libc.
+
+mod descriptors;
+mod paths;
+mod sockets;
+mod stat;
+mod udev;
+
+use std::ffi::{CStr, c_void};
+use std::marker::PhantomData;
+use std::ptr;
+use std::sync::Once;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use libc::c_int;
+
+use crate::error::Errno;
+use crate::fd_table;
+
+/// The function of the same name in the next library: libc's.
+pub(crate) struct Next<F> {
+    name: &'static CStr,
+    address: AtomicPtr<c_void>,
+    function: PhantomData<F>,
+}
+
+impl<F: Copy> Next<F> {
+    /// # Safety
+    /// `F` is the type of the C function `name`.
+    pub(crate) const unsafe fn new(name: &'static CStr) -> Self {
+        Self { name, address: AtomicPtr::new(ptr::null_mut()), function: PhantomData }
+    }
+
+    pub(crate) fn get(&self) -> Option<F> {
+        const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+        let mut address = self.address.load(Ordering::Relaxed);
+        if address.is_null() {
+            // SAFETY: a terminated name; RTLD_NEXT is where this library's own definitions are passed over.
+            address = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+            self.address.store(address, Ordering::Relaxed);
+        }
+        if address.is_null() {
+            return None;
+        }
+        // SAFETY: F is a function pointer of the same size and, as `new` was promised, of this function's type.
+        Some(unsafe { std::mem::transmute_copy(&address) })
+    }
+}
+
+/// Calls libc's function of the name, with the given types.
+macro_rules! next {
+    ($name:ident($($arg:expr => $type:ty),*) -> $result:ty, else $missing:expr) => {{
+        const NAME: &std::ffi::CStr = match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+            Ok(name) => name,
+            Err(_) => c"",
+        };
+        type Function = unsafe extern "C" fn($($type),*) -> $result;
+        // SAFETY: the type stands beside the name, as its header declares it.
+        static NEXT: $crate::takeover::Next<Function> = unsafe { $crate::takeover::Next::new(NAME) };
+        match NEXT.get() {
+            Some(function) => function($($arg),*),
+            None => $missing,
+        }
+    }};
+}
+use next;
+
+/// Leaves an error as a C function does.
+fn fail(error: Errno) -> c_int {
+    // SAFETY: the calling thread's own errno.
+    unsafe { *libc::__errno_location() = error.0 };
+    -1
+}
+
+/// Makes sure that the linker takes the definitions into an executable that never names them, and that a forked child
+/// knows that it is one.
+pub(crate) fn keep() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: the handler only counts.
+        unsafe { libc::pthread_atfork(None, None, Some(fd_table::forked)) };
+        for definitions in [descriptors::KEEP, paths::KEEP, sockets::KEEP, stat::KEEP, udev::KEEP] {
+            std::hint::black_box(definitions);
+        }
+    });
+}
+
+/// Addresses of definitions, to be kept.
+#[derive(Clone, Copy)]
+struct Definition(#[expect(dead_code, reason = "only its being there matters to the linker")] *const c_void);
+
+// SAFETY: an address of code, never read through.
+unsafe impl Sync for Definition {}
