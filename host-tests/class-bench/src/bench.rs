@@ -165,7 +165,8 @@ impl Bench {
         let log = Arc::new(MemoryLog::default());
         let port: Arc<dyn UsbPort> = Arc::clone(&self.shared) as _;
         let host = Host::new(port, self.config.clone(), Arc::clone(&log) as _);
-        let class_host = ClassHost::new(Arc::clone(&self.shared), host.clone(), Arc::clone(&log), self.config.max_speed);
+        let class_host =
+            ClassHost::new(Arc::clone(&self.shared), host.clone(), Arc::clone(&log), self.config.max_speed);
         let _witness = Witness(&self.shared);
         let outcome = runtime.block_on(async {
             self.shared.start_clock();

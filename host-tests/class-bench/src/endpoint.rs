@@ -67,8 +67,7 @@ impl Endpoint {
             return (InReply::Stall, false);
         }
         let Some(packet) = &self.packet else {
-            let nothing =
-                if isochronous { InReply::Data { pid: DataPid::Data0, len: 0 } } else { InReply::Nak };
+            let nothing = if isochronous { InReply::Data { pid: DataPid::Data0, len: 0 } } else { InReply::Nak };
             return (nothing, false);
         };
         let len = packet.len();

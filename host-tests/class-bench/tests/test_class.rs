@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use usb_class_bench::{Bench, ClassHost, Device, Limits, SetupPacket, Speed, UrbError, every};
 use usb_class_bench::{Fault, Token};
+use usb_device::bus::UsbBus;
 use usb_device::bus::UsbBusAllocator;
+use usb_device::class::UsbClass;
+use usb_device::prelude::UsbDevice;
 use usb_device::test_class::{
     CUSTOM_STRING, INTERFACE_STRING, LONG_DATA, MANUFACTURER, PRODUCT, REQ_READ_BUFFER, REQ_READ_LONG_DATA,
     REQ_SET_BENCH_ENABLED, REQ_STORE_REQUEST, REQ_UNKNOWN, REQ_WRITE_BUFFER, SERIAL_NUMBER, TestClass,
 };
-use usb_device::prelude::UsbDevice;
-use usb_device::bus::UsbBus;
-use usb_device::class::UsbClass;
 
 const LONG: Duration = Duration::from_secs(1);
 const VENDOR_OUT: u8 = 0x40;
@@ -96,7 +96,9 @@ fn strings_and_alternate_settings_are_read() {
         let interface = device.configurations()[0].interface(0).unwrap();
         let second = &interface.alternate(1).unwrap();
         assert_eq!(device.string(second.descriptor.string_index).await.as_deref(), Some(INTERFACE_STRING));
-        assert!(interface.alternate(0).unwrap().endpoints.iter().all(|endpoint| endpoint.descriptor.attributes & 3 != 1));
+        assert!(
+            interface.alternate(0).unwrap().endpoints.iter().all(|endpoint| endpoint.descriptor.attributes & 3 != 1)
+        );
         assert_eq!(second.endpoints[0].descriptor.attributes & 3, 1);
         assert_eq!(second.endpoints[0].descriptor.max_packet(), 500);
     });
