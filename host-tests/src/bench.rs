@@ -12,6 +12,7 @@ use thiserror::Error;
 use tokio::time::timeout;
 use usb::Speed;
 use usb::gadget::{UdcDriver, UdcError};
+use usb::wire::UsbPort;
 use usb_host::{Host, HostConfig, PortPath};
 
 use crate::board::Board;
@@ -278,7 +279,7 @@ impl Bench {
         self.validate(name, needs)?;
         let begin = Instant::now();
         let clock = Arc::new(Clock::default());
-        let (session, trace) = self.set_up(needs, &clock)?;
+        let (session, trace) = self.set_up(needs, &clock, None)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .start_paused(true)
@@ -327,7 +328,13 @@ impl Bench {
         Ok(())
     }
 
-    fn set_up(&self, needs: Needs, clock: &Arc<Clock>) -> Result<(Session, Option<Arc<TraceLog>>), BenchError> {
+    /// Puts the sides together; with `beside`, the host's port is on the same bus as that host's.
+    pub(crate) fn set_up(
+        &self,
+        needs: Needs,
+        clock: &Arc<Clock>,
+        beside: Option<&Host>,
+    ) -> Result<(Session, Option<Arc<TraceLog>>), BenchError> {
         let memory = Memory::new(&[Span { cpu: self.cpu_base, dma: DMA_BASE, len: MEMORY }])?;
         let ledger = Ledger::new(Arc::clone(&memory));
         let pages = PageAllocator::new(Arc::clone(&memory), self.page_size, u64::from(u32::MAX), self.page_order);
@@ -354,7 +361,11 @@ impl Bench {
             configuration: needs.configuration,
             ..HostConfig::default()
         };
-        let host = Host::new(Arc::clone(&chipidea) as _, config, Arc::clone(&log) as _);
+        let port: Arc<dyn UsbPort> = Arc::clone(&chipidea) as _;
+        let host = match beside {
+            Some(host) => host.beside(port, config, Arc::clone(&log) as _),
+            None => Host::new(port, config, Arc::clone(&log) as _),
+        };
         let board = Board::new(
             Arc::clone(clock),
             line,

@@ -32,6 +32,20 @@ pub type Waker = Arc<dyn Fn() + Send + Sync>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct UrbId(u64);
 
+impl UrbId {
+    /// As a number, for those who hand it on to another program.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+
+    /// From [`UrbId::number`]. A number that no URB has names none.
+    #[must_use]
+    pub const fn from_number(number: u64) -> Self {
+        Self(number)
+    }
+}
+
 /// A transaction that had no handshake, by its place among all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Strike(u64);

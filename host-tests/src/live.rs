@@ -1,0 +1,295 @@
+//! A bus on the real clock: boards and their host on a thread of their own.
+//!
+//! The same boards, models, drivers and host as in virtual time. A client's thread may also move packets and run a board's
+//! processor itself ([`LiveDevice::submit`]): a transfer that finds its device ready costs no change of threads.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc as blocking;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::LocalSet;
+use usb::EndpointAddress;
+use usb::gadget::Gadget;
+use usb::urb::{Urb, UrbDone, UrbError};
+use usb_host::controller::{Progress, UrbId};
+use usb_host::{Cancel, Device, Host, HostEvent, HubError};
+
+use crate::bench::{Bench, BenchError};
+use crate::clock::Clock;
+use crate::run::LogLine;
+use crate::scenario::Needs;
+use crate::session::Session;
+use crate::verdict::Failure;
+
+/// Rounds of packets and interrupts that a client's thread runs before it leaves the rest to the bus's own.
+const MOST_ROUNDS: u32 = 64;
+
+/// What happens to a board on a live bus. Called on the bus's thread.
+pub trait LiveEvents: Send {
+    /// The host has enumerated the board's device and selected a configuration.
+    fn arrived(&mut self, device: LiveDevice);
+
+    /// The device is gone.
+    fn left(&mut self);
+
+    /// The host gave up on the device; its log says why.
+    fn failed(&mut self, log: &[LogLine]);
+}
+
+/// A bus with its host. Dropping it pulls every cable and ends its thread.
+pub struct LiveBus {
+    commands: mpsc::UnboundedSender<Plug>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A board on a live bus. Dropping it takes the board away.
+pub struct LiveBoard {
+    session: Arc<Session>,
+    _stop: oneshot::Sender<()>,
+}
+
+/// Makes a board's gadget, on the bus's thread.
+type Boot = Box<dyn FnOnce(&Session) -> Result<(), Failure> + Send>;
+
+struct Plug {
+    bench: Bench,
+    boot: Boot,
+    events: Box<dyn LiveEvents>,
+    answer: blocking::Sender<Result<LiveBoard, LiveError>>,
+}
+
+/// Why a live bus or board cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum LiveError {
+    /// The board cannot be set up.
+    #[error(transparent)]
+    Bench(#[from] BenchError),
+    /// Its driver does not start.
+    #[error("{0}")]
+    Boot(Failure),
+    /// The operating system gave no thread.
+    #[error("no thread for the bus: {0}")]
+    Thread(#[from] io::Error),
+    /// The bus's thread has ended.
+    #[error("the bus has stopped")]
+    Stopped,
+}
+
+impl LiveBus {
+    /// Starts a bus.
+    ///
+    /// # Errors
+    /// [`LiveError::Thread`].
+    pub fn start() -> Result<Self, LiveError> {
+        let (commands, plugs) = mpsc::unbounded_channel();
+        let runtime = Builder::new_current_thread().enable_time().build()?;
+        let run = move || runtime.block_on(LocalSet::new().run_until(serve(plugs)));
+        let thread = thread::Builder::new().name("live-bus".to_owned()).spawn(run)?;
+        Ok(Self { commands, thread: Some(thread) })
+    }
+
+    /// Plugs a board in: the pool and driver of `bench`, at its port, with `gadget`.
+    ///
+    /// # Errors
+    /// [`LiveError`]. What happens once the cable is in comes through `events`.
+    pub fn plug(
+        &self,
+        bench: Bench,
+        gadget: impl Gadget + 'static,
+        events: impl LiveEvents + 'static,
+    ) -> Result<LiveBoard, LiveError> {
+        let (answer, answered) = blocking::channel();
+        let boot: Boot = Box::new(move |session| session.boot(gadget));
+        let plug = Plug { bench, boot, events: Box::new(events), answer };
+        self.commands.send(plug).map_err(|_| LiveError::Stopped)?;
+        answered.recv().map_err(|_| LiveError::Stopped)?
+    }
+}
+
+impl Drop for LiveBus {
+    fn drop(&mut self) {
+        // The thread ends with its last command.
+        let (closed, _) = mpsc::unbounded_channel();
+        self.commands = closed;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl LiveBoard {
+    /// Pulls the cable out.
+    pub fn unplug(&self) {
+        self.session.unplug();
+    }
+
+    /// Plugs the cable in again.
+    pub fn plug(&self) {
+        self.session.plug();
+    }
+
+    /// The host's log so far.
+    #[must_use]
+    pub fn log(&self) -> Vec<LogLine> {
+        log_of(&self.session)
+    }
+}
+
+fn log_of(session: &Session) -> Vec<LogLine> {
+    session.log.lines().into_iter().map(|line| LogLine { at: line.time, text: line.text }).collect()
+}
+
+/// The bus's thread.
+async fn serve(mut plugs: mpsc::UnboundedReceiver<Plug>) {
+    let mut first: Option<Host> = None;
+    while let Some(Plug { bench, boot, events, answer }) = plugs.recv().await {
+        let board = (|| {
+            let clock = Arc::new(Clock::default());
+            let (session, _) = bench.set_up(Needs::default(), &clock, first.as_ref())?;
+            clock.start();
+            boot(&session).map_err(LiveError::Boot)?;
+            first.get_or_insert_with(|| session.host().clone());
+            Ok(Arc::new(session))
+        })();
+        let board = board.map(|session| {
+            let (stop, stopped) = oneshot::channel();
+            tokio::task::spawn_local(run(Arc::clone(&session), events, stopped));
+            LiveBoard { session, _stop: stop }
+        });
+        // Who plugged it in may have gone meanwhile; the board goes too then.
+        let _ = answer.send(board);
+    }
+}
+
+/// One board, until it is taken away.
+async fn run(session: Arc<Session>, mut events: Box<dyn LiveEvents>, stopped: oneshot::Receiver<()>) {
+    let watch = async {
+        loop {
+            match session.host().event().await {
+                HostEvent::Enumerated(device) => events.arrived(LiveDevice::new(device, Arc::clone(&session))),
+                HostEvent::Disconnected(_) => events.left(),
+                HostEvent::Failed(_) => events.failed(&log_of(&session)),
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        _ = stopped => {}
+        () = session.board.run() => {}
+        () = session.host().run() => {}
+        () = watch => {}
+    }
+    session.unplug();
+    // What could not be given back is of no interest any more: the memory goes with the board.
+    let _ = session.halt();
+    events.left();
+}
+
+/// A device on a live bus, for clients on other threads. Clones are the same device.
+#[derive(Clone)]
+pub struct LiveDevice {
+    device: Device,
+    session: Arc<Session>,
+    runtime: Handle,
+    /// Client threads take turns in moving packets.
+    driving: Arc<Mutex<()>>,
+}
+
+impl LiveDevice {
+    fn new(device: Device, session: Arc<Session>) -> Self {
+        Self { device, session, runtime: Handle::current(), driving: Arc::default() }
+    }
+
+    /// The device below.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Starts a transfer; `done` is called on this thread or the bus's. Never blocks for long.
+    pub fn submit(&self, urb: Urb, done: Box<dyn FnOnce(UrbDone) + Send>) -> u64 {
+        let id = self.device.submit_with(urb, done);
+        self.drive();
+        id.number()
+    }
+
+    /// Takes a transfer back; it ends with [`UrbError::Unlinked`] unless it has ended.
+    pub fn cancel(&self, id: u64) {
+        self.device.cancel(UrbId::from_number(id), Cancel::Unlink);
+        self.drive();
+    }
+
+    /// Moves packets and runs the board's processor on this thread while there is something to do.
+    fn drive(&self) {
+        // Another client's thread that drives sees our transfer too, or the bus's own thread does.
+        let Some(_driving) = self.driving.try_lock() else { return };
+        let controller = self.session.host().controller();
+        for _ in 0..MOST_ROUNDS {
+            let more = controller.run() == Progress::More;
+            let interrupt = self.session.board.line.is_asserted();
+            if interrupt {
+                self.session.board.service();
+            }
+            if !more && !interrupt {
+                return;
+            }
+        }
+    }
+
+    /// Selects a configuration.
+    ///
+    /// # Errors
+    /// See [`UrbError`]. Not to be called on the bus's own thread.
+    pub fn set_configuration(&self, value: u8) -> Result<(), UrbError> {
+        self.wait(move |device| async move { device.set_configuration(value).await })
+    }
+
+    /// Selects an alternate setting.
+    ///
+    /// # Errors
+    /// See [`UrbError`]. Not to be called on the bus's own thread.
+    pub fn set_interface(&self, interface: u8, alternate: u8) -> Result<(), UrbError> {
+        self.wait(move |device| async move { device.set_interface(interface, alternate).await })
+    }
+
+    /// Clears an endpoint's halt.
+    ///
+    /// # Errors
+    /// See [`UrbError`]. Not to be called on the bus's own thread.
+    pub fn clear_halt(&self, endpoint: EndpointAddress) -> Result<(), UrbError> {
+        self.wait(move |device| async move { device.clear_halt(endpoint).await })
+    }
+
+    /// Resets the device.
+    ///
+    /// # Errors
+    /// [`UrbError::NoDevice`] if it does not come back. Not to be called on the bus's own thread.
+    pub fn reset(&self) -> Result<(), UrbError> {
+        self.wait(|device| async move {
+            device.reset().await.map_err(|error| match error {
+                HubError::Urb(error) => error,
+                _ => UrbError::NoDevice,
+            })
+        })
+    }
+
+    /// Runs a request on the bus's thread and waits for its end.
+    fn wait<F>(&self, request: impl FnOnce(Device) -> F) -> Result<(), UrbError>
+    where
+        F: Future<Output = Result<(), UrbError>> + Send + 'static,
+    {
+        let (sender, receiver) = blocking::channel();
+        let request = request(self.device.clone());
+        self.runtime.spawn(async move {
+            // The caller may have gone.
+            let _ = sender.send(request.await);
+        });
+        // A bus that ends drops the sender.
+        receiver.recv_timeout(Duration::from_secs(60)).unwrap_or(Err(UrbError::NoDevice))
+    }
+}
