@@ -20,8 +20,9 @@ use crate::trace::TraceLine;
 
 /// A frame (USB 2.0 §8.4.3): the firmware is polled at least that often.
 const FRAME: Duration = Duration::from_millis(1);
-/// Turns of the firmware at one instant, each of which moved something, before it has to wait for the next frame.
-const TURNS_AN_INSTANT: u32 = 10_000;
+/// Turns of the firmware at one instant, each of which moved something, before it has to wait for the next frame: more
+/// than a frame of high-speed packets needs.
+const TURNS_AN_INSTANT: u32 = 500;
 /// Virtual time for a run.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// Lines of the trace that a failure shows.
