@@ -210,6 +210,12 @@ impl Bench {
         self
     }
 
+    /// The host's port, as it was given.
+    #[must_use]
+    pub fn port_path(&self) -> &PortPath {
+        &self.port
+    }
+
     /// Seed of everything that is chosen at random.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {

@@ -48,6 +48,8 @@ mod sides;
 mod symbols;
 mod trace;
 mod verdict;
+#[cfg(target_os = "linux")]
+mod virtual_usb;
 mod witness;
 
 // Words of the crates below that the bench's own callers need.
@@ -71,6 +73,8 @@ pub use shared::Shared;
 pub use sides::DEVICES;
 pub use trace::{TraceLine, TraceLog};
 pub use verdict::{Failure, Verdict};
+#[cfg(target_os = "linux")]
+pub use virtual_usb::{VirtualBoard, VirtualBus};
 pub use witness::Witnessed;
 
 #[cfg(doctest)]

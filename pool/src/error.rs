@@ -105,3 +105,13 @@ pub enum DestroyError {
         owners: Vec<String>,
     },
 }
+
+impl DestroyError {
+    /// The answer of a pool that has `live` blocks in use.
+    ///
+    /// # Errors
+    /// [`DestroyError::Busy`] unless there are none.
+    pub fn check_idle(live: usize) -> Result<(), Self> {
+        if live == 0 { Ok(()) } else { Err(Self::Busy { live, owners: Vec::new() }) }
+    }
+}

@@ -8,32 +8,30 @@ use usb::ch9::Request;
 use usb::gadget::{Completion, Gadget, Stall, Udc};
 use usb::{EndpointAddress, SetupPacket};
 
-/// A pool that gives every block a page of its own. It keeps the contract of dma_pool.
+/// A pool that gives every block pages of its own. It keeps the contract of dma_pool.
 struct PageEach {
     source: Arc<dyn PageSource>,
+    bytes: u64,
     live: Mutex<Vec<Pages>>,
 }
 
 impl Pool for PageEach {
     fn alloc(&self, flags: Flags) -> Result<Block, AllocError> {
         // Pages come zeroed, whatever the flags say.
-        let page = self.source.alloc(1, flags)?;
-        self.live.lock().unwrap().push(page);
-        Ok(Block { cpu: page.cpu, dma: page.dma })
+        let pages = self.source.alloc(self.bytes, flags)?;
+        self.live.lock().unwrap().push(pages);
+        Ok(Block { cpu: pages.cpu, dma: pages.dma })
     }
 
     fn free(&self, block: Block) -> Result<(), FreeError> {
         let mut live = self.live.lock().unwrap();
-        let index = live.iter().position(|page| page.dma == block.dma).ok_or(FreeError::Foreign(block))?;
+        let index = live.iter().position(|pages| pages.dma == block.dma).ok_or(FreeError::Foreign(block))?;
         self.source.free(live.swap_remove(index));
         Ok(())
     }
 
     fn destroy(&self) -> Result<(), DestroyError> {
-        match self.pages() {
-            0 => Ok(()),
-            live => Err(DestroyError::Busy { live, owners: Vec::new() }),
-        }
+        DestroyError::check_idle(self.pages())
     }
 
     fn pages(&self) -> usize {
@@ -42,10 +40,17 @@ impl Pool for PageEach {
 }
 
 fn page_each() -> Policy {
-    Policy::new("page-each", "a page for each block", Metadata::OutOfBand, 1, |_memory, source, geometry| {
-        geometry.layout(1, source.page_size())?;
-        Ok(Box::new(PageEach { source, live: Mutex::default() }))
+    let about = "pages of its own for each block";
+    Policy::new("page-each", about, Metadata::OutOfBand, 1, |_memory, source, geometry| {
+        let bytes = geometry.layout(1, source.page_size())?.allocation;
+        Ok(Box::new(PageEach { source, bytes, live: Mutex::default() }))
     })
+}
+
+#[test]
+fn my_pool_keeps_its_contract() {
+    let report = pool::contract::run(&page_each(), &pool::contract::Config::default());
+    assert!(report.is_kept(), "{report}");
 }
 
 #[test]

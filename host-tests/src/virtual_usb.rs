@@ -1,0 +1,194 @@
+//! A live bus that libusb sees: unmodified rusb programs talk to simulated boards.
+//!
+//! Linux only, and only in programs that link this crate or preload [`usbfs_shim`]: see there for what it takes over.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use usb::EndpointAddress;
+use usb::gadget::Gadget;
+use usb::urb::{Urb, UrbError};
+use usb_host::Device;
+use usbfs_shim::{Attached, Backend, DeviceInfo, Done};
+
+use crate::bench::Bench;
+use crate::live::{LiveBoard, LiveBus, LiveDevice, LiveError, LiveEvents};
+use crate::run::LogLine;
+
+impl Backend for LiveDevice {
+    fn submit(&self, urb: Urb, done: Done) -> u64 {
+        Self::submit(self, urb, done)
+    }
+
+    fn cancel(&self, id: u64) {
+        Self::cancel(self, id);
+    }
+
+    fn set_configuration(&self, value: u8) -> Result<(), UrbError> {
+        Self::set_configuration(self, value)
+    }
+
+    fn set_interface(&self, interface: u8, alternate: u8) -> Result<(), UrbError> {
+        Self::set_interface(self, interface, alternate)
+    }
+
+    fn clear_halt(&self, endpoint: EndpointAddress) -> Result<(), UrbError> {
+        Self::clear_halt(self, endpoint)
+    }
+
+    fn reset(&self) -> Result<(), UrbError> {
+        Self::reset(self)
+    }
+}
+
+/// A live bus whose devices appear to libusb in this process.
+pub struct VirtualBus(LiveBus);
+
+/// A board on a virtual bus. Dropping it unplugs it.
+pub struct VirtualBoard {
+    board: LiveBoard,
+    presence: Arc<Presence>,
+}
+
+/// What libusb sees of a board.
+#[derive(Default)]
+struct Presence {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    attached: Option<Attached>,
+    /// Why the device could not be shown, or the host's last line about it.
+    failure: Option<String>,
+}
+
+impl VirtualBus {
+    /// Starts a bus.
+    ///
+    /// # Errors
+    /// [`LiveError::Thread`].
+    pub fn start() -> Result<Self, LiveError> {
+        LiveBus::start().map(Self)
+    }
+
+    /// Plugs a board in: the pool and driver of `bench`, at its port, with `gadget`. Its device appears once the host has
+    /// enumerated it, and only then.
+    ///
+    /// # Errors
+    /// [`LiveError`], if the board cannot be set up.
+    pub fn plug(&self, bench: Bench, gadget: impl Gadget + 'static) -> Result<VirtualBoard, LiveError> {
+        let presence = Arc::new(Presence::default());
+        let events = Events { port: bench.port_path().clone(), presence: Arc::clone(&presence) };
+        Ok(VirtualBoard { board: self.0.plug(bench, gadget, events)?, presence })
+    }
+}
+
+impl VirtualBoard {
+    /// Waits until the device is there: its bus number and address.
+    ///
+    /// # Errors
+    /// Why it did not come, in the host's words, or that it did not in time.
+    pub fn wait(&self, timeout: Duration) -> Result<(u8, u8), String> {
+        let end = Instant::now() + timeout;
+        let mut state = self.presence.state.lock();
+        loop {
+            if let Some(attached) = &state.attached {
+                return Ok((attached.bus(), attached.address()));
+            }
+            if let Some(failure) = state.failure.take() {
+                return Err(failure);
+            }
+            if self.presence.changed.wait_until(&mut state, end).timed_out() {
+                return Err(format!("no device after {} s", timeout.as_secs_f64()));
+            }
+        }
+    }
+
+    /// Waits until the device is gone.
+    ///
+    /// # Errors
+    /// That it is still there.
+    pub fn wait_gone(&self, timeout: Duration) -> Result<(), String> {
+        let end = Instant::now() + timeout;
+        let mut state = self.presence.state.lock();
+        while state.attached.is_some() {
+            if self.presence.changed.wait_until(&mut state, end).timed_out() {
+                return Err(format!("the device is still there after {} s", timeout.as_secs_f64()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Pulls the cable out.
+    pub fn unplug(&self) {
+        self.board.unplug();
+    }
+
+    /// Plugs the cable in again.
+    pub fn plug(&self) {
+        self.board.plug();
+    }
+
+    /// The host's log so far.
+    #[must_use]
+    pub fn log(&self) -> Vec<LogLine> {
+        self.board.log()
+    }
+}
+
+/// Shows a board's device to libusb.
+struct Events {
+    port: usb_host::PortPath,
+    presence: Arc<Presence>,
+}
+
+impl Events {
+    fn set(&self, attached: Option<Attached>, failure: Option<String>) {
+        let gone = {
+            let mut state = self.presence.state.lock();
+            state.failure = failure;
+            std::mem::replace(&mut state.attached, attached)
+        };
+        // Unplugging ends transfers, whose owners may ask for the state.
+        drop(gone);
+        self.presence.changed.notify_all();
+    }
+}
+
+impl LiveEvents for Events {
+    fn arrived(&mut self, device: LiveDevice) {
+        // The device of before goes first: the place is one.
+        self.set(None, None);
+        let info = describe(&self.port, device.device());
+        match usbfs_shim::attach(info, Arc::new(device)) {
+            Ok(attached) => self.set(Some(attached), None),
+            Err(error) => self.set(None, Some(error.to_string())),
+        }
+    }
+
+    fn left(&mut self) {
+        self.set(None, None);
+    }
+
+    fn failed(&mut self, log: &[LogLine]) {
+        let last = log.last().map_or_else(|| "the host gave up without a word".to_owned(), |line| line.text.clone());
+        self.set(None, Some(last));
+    }
+}
+
+fn describe(port: &usb_host::PortPath, device: &Device) -> DeviceInfo {
+    let mut descriptors = device.raw_descriptor().to_vec();
+    for configuration in device.configurations() {
+        descriptors.extend_from_slice(&configuration.raw);
+    }
+    let mut info = DeviceInfo::new(port.bus, device.number(), &port.ports, device.speed(), descriptors);
+    info.configuration = device.active_configuration().map_or(0, |configuration| configuration.descriptor.value);
+    let strings = device.strings();
+    info.manufacturer.clone_from(&strings.manufacturer);
+    info.product.clone_from(&strings.product);
+    info.serial.clone_from(&strings.serial);
+    info
+}

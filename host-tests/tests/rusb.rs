@@ -1,0 +1,192 @@
+//! Unmodified rusb programs talk to simulated boards, in plain `cargo test`.
+//!
+//! Every test has a bus number of its own: all tests of a program share what libusb sees.
+#![cfg(target_os = "linux")]
+
+use std::time::Duration;
+
+use gadgets::source_sink::{BULK_IN, BULK_OUT, SourceSinkConfig, SourceSinkGadget};
+use gadgets::{EthernetConfig, EthernetGadget, FastbootConfig, FastbootGadget};
+use rusb::{Context, Device, DeviceHandle, Error, UsbContext};
+use scenarios::{Bench, Shared, VirtualBoard, VirtualBus, policy};
+use usb::gadget::Gadget;
+
+/// Nothing here takes that long; a test that would hang fails.
+const LONG: Duration = Duration::from_secs(60);
+const SHORT: Duration = Duration::from_millis(50);
+
+/// A board with its bus, and the device as rusb finds it.
+fn plugged(port: &str, gadget: impl Gadget + 'static) -> (VirtualBus, VirtualBoard, Device<Context>) {
+    let bus = VirtualBus::start().expect("a bus");
+    let bench = Bench::new().port(port.parse().expect("a port"));
+    let board = bus.plug(bench, gadget).expect("the board is set up");
+    let (number, address) = board.wait(LONG).expect("the device comes");
+    let device = find(number, address).expect("rusb lists the device");
+    (bus, board, device)
+}
+
+fn find(bus: u8, address: u8) -> Option<Device<Context>> {
+    let devices = Context::new().expect("libusb starts").devices().expect("libusb lists devices");
+    devices.iter().find(|device| (device.bus_number(), device.address()) == (bus, address))
+}
+
+fn claimed(device: &Device<Context>, interface: u8) -> DeviceHandle<Context> {
+    let handle = device.open().expect("the device opens");
+    handle.claim_interface(interface).expect("the interface is free");
+    handle
+}
+
+#[test]
+fn the_ethernet_gadget_is_what_was_recorded() {
+    let (_bus, _board, device) = plugged("11-1.3", EthernetGadget::new(EthernetConfig::default()));
+    assert_eq!(device.port_numbers(), Ok(vec![1, 3]));
+    assert_eq!(device.speed(), rusb::Speed::High);
+    let descriptor = device.device_descriptor().expect("a device descriptor");
+    assert_eq!((descriptor.vendor_id(), descriptor.product_id()), (0x0525, 0xa4a2));
+    assert_eq!(descriptor.num_configurations(), 2);
+    let handle = device.open().expect("the device opens");
+    assert_eq!(handle.read_product_string_ascii(&descriptor), Ok("RNDIS/Ethernet Gadget".to_owned()));
+    assert_eq!(handle.read_manufacturer_string_ascii(&descriptor), Ok("Linux 6.2.0-rc4 with ci_hdrc_msm".to_owned()));
+    let rndis = device.config_descriptor(0).expect("the first configuration");
+    assert_eq!((rndis.number(), rndis.total_length(), rndis.num_interfaces()), (2, 75, 2));
+    let active = device.active_config_descriptor().expect("an active configuration");
+    assert_eq!(active.number(), 1, "Linux passes an RNDIS configuration over when there is another");
+}
+
+#[test]
+fn the_rndis_handshake_by_rusb_alone() {
+    let (_bus, _board, device) = plugged("12-1.3", EthernetGadget::new(EthernetConfig::default()));
+    let handle = device.open().expect("the device opens");
+    handle.set_active_configuration(2).expect("RNDIS is selected");
+    handle.claim_interface(0).expect("the control interface is free");
+    handle.claim_interface(1).expect("the data interface is free");
+    // REMOTE_NDIS_INITIALIZE_MSG: type 2, length 24, request 1, version 1.0, 16 KiB.
+    let initialize: Vec<u8> = [2_u32, 24, 1, 1, 0, 0x4000].iter().flat_map(|word| word.to_le_bytes()).collect();
+    assert_eq!(handle.write_control(0x21, 0, 0, 0, &initialize, LONG), Ok(24));
+    let mut notification = [0; 8];
+    assert_eq!(handle.read_interrupt(0x82, &mut notification, LONG), Ok(8));
+    assert_eq!(notification, [1, 0, 0, 0, 0, 0, 0, 0], "RESPONSE_AVAILABLE");
+    let mut answer = [0; 1025];
+    assert_eq!(handle.read_control(0xa1, 1, 0, 0, &mut answer, LONG), Ok(52));
+    assert_eq!(answer[..4], 0x8000_0002_u32.to_le_bytes(), "REMOTE_NDIS_INITIALIZE_CMPLT");
+    assert_eq!(answer[8..16], [1, 0, 0, 0, 0, 0, 0, 0], "request 1, success");
+}
+
+#[test]
+fn a_fastboot_flash_of_32_mib_arrives_whole() {
+    const IMAGE: usize = 32 << 20;
+    let loader = Shared::new(FastbootGadget::new(FastbootConfig::default()));
+    let (_bus, _board, device) = plugged("13-1.3", loader.clone());
+    let handle = claimed(&device, 0);
+    let say = |command: &str| {
+        assert_eq!(handle.write_bulk(1, command.as_bytes(), LONG), Ok(command.len()));
+        let mut answer = [0; 512];
+        let length = handle.read_bulk(0x81, &mut answer, LONG).expect("an answer");
+        String::from_utf8_lossy(&answer[..length]).into_owned()
+    };
+    assert_eq!(say("getvar:product"), "OKAYmsm8916");
+    assert_eq!(say(&format!("download:{IMAGE:08x}")), format!("DATA{IMAGE:08x}"));
+    let image: Vec<u8> = (0..IMAGE).map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8).collect();
+    for part in image.chunks(1 << 20) {
+        assert_eq!(handle.write_bulk(1, part, LONG), Ok(part.len()));
+    }
+    let mut answer = [0; 512];
+    assert_eq!(handle.read_bulk(0x81, &mut answer, LONG), Ok(4));
+    assert_eq!(&answer[..4], b"OKAY");
+    assert_eq!(say("flash:boot"), "OKAY");
+    assert!(loader.with(|gadget| gadget.storage().read("boot").is_some_and(|stored| stored == image)));
+}
+
+#[test]
+fn a_transfer_without_an_answer_times_out_and_the_next_one_works() {
+    let (_bus, _board, device) = plugged("14-1.3", FastbootGadget::new(FastbootConfig::default()));
+    let handle = claimed(&device, 0);
+    let mut buffer = [0; 512];
+    assert_eq!(handle.read_bulk(0x81, &mut buffer, SHORT), Err(Error::Timeout));
+    assert_eq!(handle.write_bulk(1, b"getvar:version", LONG), Ok(14));
+    let length = handle.read_bulk(0x81, &mut buffer, LONG).expect("an answer");
+    assert_eq!(&buffer[..length], b"OKAY0.4");
+}
+
+#[test]
+fn a_halted_endpoint_stalls_until_it_is_cleared() {
+    let (_bus, _board, device) = plugged("15-1.3", SourceSinkGadget::new(SourceSinkConfig::default()));
+    let handle = claimed(&device, 0);
+    let source = BULK_IN.address().to_byte();
+    // SET_FEATURE(ENDPOINT_HALT)
+    assert_eq!(handle.write_control(0x02, 3, 0, u16::from(source), &[], LONG), Ok(0));
+    let mut buffer = [1; 512];
+    assert_eq!(handle.read_bulk(source, &mut buffer, LONG), Err(Error::Pipe));
+    assert_eq!(handle.clear_halt(source), Ok(()));
+    assert_eq!(handle.read_bulk(source, &mut buffer, LONG), Ok(512));
+    assert_eq!(buffer, [0; 512]);
+}
+
+#[test]
+fn a_device_that_is_unplugged_is_gone_and_comes_back_as_another() {
+    let (_bus, board, device) = plugged("16-1.3", SourceSinkGadget::new(SourceSinkConfig::default()));
+    let handle = claimed(&device, 0);
+    board.unplug();
+    let mut buffer = [0; 512];
+    let end = loop {
+        match handle.read_bulk(BULK_IN.address().to_byte(), &mut buffer, LONG) {
+            Ok(_) => {}
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(end, Error::NoDevice | Error::Io), "{end:?}");
+    board.wait_gone(LONG).expect("the device goes");
+    assert!(find(16, device.address()).is_none());
+    board.plug();
+    let (bus, address) = board.wait(LONG).expect("the device comes back");
+    assert_ne!(address, device.address());
+    let handle = claimed(&find(bus, address).expect("rusb lists the device"), 0);
+    assert_eq!(handle.read_bulk(BULK_IN.address().to_byte(), &mut buffer, LONG), Ok(512));
+}
+
+#[test]
+fn eight_boards_serve_two_threads_each() {
+    let bus = VirtualBus::start().expect("a bus");
+    let boards: Vec<_> = (1..=8)
+        .map(|port| {
+            let bench = Bench::new().endpoints(4).port(format!("17-1.{port}").parse().expect("a port"));
+            bus.plug(bench, SourceSinkGadget::new(SourceSinkConfig::default())).expect("the board is set up")
+        })
+        .collect();
+    std::thread::scope(|scope| {
+        for board in &boards {
+            let (number, address) = board.wait(LONG).expect("the device comes");
+            let device = find(number, address).expect("rusb lists the device");
+            let handle = std::sync::Arc::new(claimed(&device, 0));
+            let reader = std::sync::Arc::clone(&handle);
+            scope.spawn(move || {
+                let mut buffer = [1; 512];
+                for _ in 0..50 {
+                    assert_eq!(reader.read_bulk(BULK_IN.address().to_byte(), &mut buffer, LONG), Ok(512));
+                    assert_eq!(buffer, [0; 512]);
+                }
+            });
+            scope.spawn(move || {
+                for _ in 0..50 {
+                    assert_eq!(handle.write_bulk(BULK_OUT.address().to_byte(), &[0; 512], LONG), Ok(512));
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn with_the_pool_of_2023_no_device_appears_and_the_log_says_why() {
+    let bus = VirtualBus::start().expect("a bus");
+    let policy = policy::by_name("linked-descending").expect("a pool of the table");
+    let bench = Bench::new().pool(policy).port("18-1.3".parse().expect("a port"));
+    let board = bus.plug(bench, SourceSinkGadget::new(SourceSinkConfig::default())).expect("the board is set up");
+    let error = "usb 18-1.3: device descriptor read/64, error -110";
+    // High speed: the host's first try takes five seconds.
+    let end = std::time::Instant::now() + LONG;
+    while !board.log().iter().any(|line| line.text == error) {
+        assert!(std::time::Instant::now() < end, "{:#?}", board.log());
+        assert!(board.wait(SHORT).is_err(), "no device comes");
+    }
+    assert!(find(18, 3).is_none());
+}
