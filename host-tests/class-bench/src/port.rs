@@ -7,7 +7,7 @@ use usb::ch9::{Direction, SetupPacket};
 use usb::wire::{DataPid, Handshake, HostAck, InReply, Packet, PortListener, Target, UsbPort};
 
 use crate::fault::{Fault, Token};
-use crate::state::{NUMBERS, Shared, State};
+use crate::state::{Shared, State};
 
 impl State {
     fn setup(&mut self, to: Target, bytes: [u8; 8]) -> Handshake {
@@ -30,7 +30,7 @@ impl State {
     fn data_out(&mut self, to: Target, pid: DataPid, data: &[u8]) -> Handshake {
         // Data waits until its SETUP is read.
         let waits = to.endpoint == 0 && self.setup.is_some();
-        let Some(endpoint) = &mut self.outs[usize::from(to.endpoint) % NUMBERS] else { return Handshake::Silence };
+        let Some(Some(endpoint)) = self.outs.get_mut(usize::from(to.endpoint)) else { return Handshake::Silence };
         if waits {
             return Handshake::Nak;
         }
@@ -40,7 +40,7 @@ impl State {
     }
 
     fn data_in(&mut self, from: Target, buffer: &mut [u8], ack: HostAck) -> InReply {
-        let Some(endpoint) = &mut self.ins[usize::from(from.endpoint) % NUMBERS] else { return InReply::Silence };
+        let Some(Some(endpoint)) = self.ins.get_mut(usize::from(from.endpoint)) else { return InReply::Silence };
         let (reply, taken) = endpoint.transmit(buffer, ack);
         self.fresh |= taken;
         if taken && from.endpoint == 0 && self.request.is_some_and(|request| request.direction() == Direction::Out) {
@@ -164,6 +164,90 @@ fn out_with(fault: Fault, send: &mut dyn FnMut() -> Handshake) -> Handshake {
         Fault::Repeated => {
             send();
             send()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use usb::ch9::EndpointAddress;
+    use usb_device::bus::UsbBus;
+    use usb_device::endpoint::EndpointType;
+    use usb_device::{UsbDirection, UsbError};
+
+    use super::*;
+    use crate::bus::BenchBus;
+
+    const SIZES: [u16; 3] = [8, 64, 16];
+
+    /// A bus with endpoints 0 to 2 in both directions, attached.
+    fn peripheral() -> (Arc<Shared>, BenchBus) {
+        let shared = Arc::new(Shared::default());
+        let mut bus = BenchBus::new(Arc::clone(&shared));
+        for (kind, size) in [EndpointType::Control, EndpointType::Bulk, EndpointType::Interrupt].into_iter().zip(SIZES)
+        {
+            for direction in [UsbDirection::Out, UsbDirection::In] {
+                bus.alloc_ep(direction, None, kind, size, 1).unwrap();
+            }
+        }
+        bus.enable();
+        shared.set_vbus(true);
+        (shared, bus)
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_that_either_side_does_panics_or_breaks_a_packet(
+            steps in prop::collection::vec((0..16u8, 0..4u8, 0..18u8, prop::collection::vec(any::<u8>(), 0..80)), 0..200)
+        ) {
+            let (shared, bus) = peripheral();
+            for (what, address, endpoint, data) in steps {
+                let to = Target { address, endpoint };
+                let pid = if data.len() % 2 == 0 { DataPid::Data0 } else { DataPid::Data1 };
+                let own = |direction: u8| (endpoint | direction).into();
+                match what {
+                    0 => { shared.reset(Speed::High); }
+                    1 => shared.suspend(),
+                    2 => shared.resume(),
+                    3 => shared.set_vbus(!data.is_empty()),
+                    4 | 5 => {
+                        let mut setup = [0; 8];
+                        setup.iter_mut().zip(&data).for_each(|(byte, &data)| *byte = data);
+                        UsbPort::setup(&*shared, to, &setup);
+                    }
+                    6 | 7 => { UsbPort::data_out(&*shared, to, pid, &data); }
+                    8 | 9 => {
+                        let mut buffer = vec![0; data.len()];
+                        let reply = UsbPort::data_in(&*shared, to, &mut buffer, HostAck::Sent);
+                        if let InReply::Data { len, .. } = reply {
+                            prop_assert!(len <= usize::from(SIZES[usize::from(endpoint)]));
+                        }
+                    }
+                    10 => bus.set_stalled(own(if address == 0 { 0 } else { 0x80 }), data.len() > 40),
+                    11 => bus.set_device_address(address),
+                    12 => {
+                        let result = bus.write(own(0x80), &data);
+                        if let Some(&size) = SIZES.get(usize::from(endpoint)) {
+                            prop_assert_eq!(result == Err(UsbError::BufferOverflow), data.len() > usize::from(size));
+                        }
+                    }
+                    13 => {
+                        let mut buffer = vec![0; data.len()];
+                        if let Ok(len) = bus.read(own(0), &mut buffer) {
+                            prop_assert!(len <= buffer.len());
+                        }
+                    }
+                    14 => bus.reset(),
+                    _ => { let _ = bus.poll(); }
+                }
+            }
+            // A reset brings it back.
+            shared.set_vbus(true);
+            shared.reset(Speed::Full);
+            bus.reset();
+            prop_assert_eq!(UsbPort::setup(&*shared, Target { address: 0, endpoint: 0 }, &[0; 8]), Handshake::Ack);
+            prop_assert_eq!(shared.toggle(EndpointAddress::out(1)), Some(DataPid::Data0));
         }
     }
 }

@@ -59,12 +59,12 @@ pub(crate) struct State {
 impl State {
     pub(crate) fn endpoint(&self, address: EndpointAddress) -> Option<&Endpoint> {
         let side = if address.direction == Direction::In { &self.ins } else { &self.outs };
-        side[usize::from(address.number) % NUMBERS].as_ref()
+        side.get(usize::from(address.number))?.as_ref()
     }
 
     pub(crate) fn endpoint_mut(&mut self, address: EndpointAddress) -> Option<&mut Endpoint> {
         let side = if address.direction == Direction::In { &mut self.ins } else { &mut self.outs };
-        side[usize::from(address.number) % NUMBERS].as_mut()
+        side.get_mut(usize::from(address.number))?.as_mut()
     }
 
     pub(crate) fn mistake(&mut self, mistake: Mistake) {

@@ -126,3 +126,60 @@ fn two_checks_are_equal_and_go_to_junit() {
     // `{:#}` shows all.
     assert_eq!(format!("{report:#}").lines().count(), report.checks.len() + 1);
 }
+
+/// Names of the deviations without their state.
+fn deviations(report: &Report) -> Vec<String> {
+    let states = ["default.", "address.", "configured.", "resumed."];
+    let short = |name: &str| states.iter().find_map(|state| name.strip_prefix(state)).unwrap_or(name).to_owned();
+    let mut names: Vec<String> = report.deviations().map(|check| short(&check.name)).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+#[test]
+fn the_deviations_are_these() {
+    let mut expected = vec![
+        "clear_feature.halt.endpoint",
+        "clear_feature.halt.no_endpoint",
+        "clear_feature.remote_wakeup",
+        "endpoints_silent",
+        "get_descriptor.configuration.no_such",
+        "get_interface",
+        "get_interface.no_interface",
+        "get_status.endpoint",
+        "get_status.interface",
+        "get_status.no_endpoint",
+        "get_status.no_interface",
+        "halt.set_configuration",
+        "set_address.zero",
+        "set_feature.halt.endpoint",
+        "set_feature.halt.no_endpoint",
+        "set_feature.remote_wakeup",
+        "set_interface.default",
+        "set_interface.no_interface",
+        "toggle.set_configuration",
+        "toggle.set_interface",
+    ];
+    assert_eq!(deviations(&serial(&Bench::new(), false)), expected);
+
+    // At high speed there are these too.
+    let bench = Bench::new().limits(Limits::high_speed());
+    let allocator = UsbBusAllocator::new(bench.bus());
+    let mut port = usbd_serial::CdcAcmClass::new(&allocator, 512);
+    let builder = UsbDeviceBuilder::new(&allocator, UsbVidPid(0x16c0, 0x27dd)).device_class(USB_CLASS_CDC);
+    let mut device = builder.max_packet_size_0(64).unwrap().build();
+    let run = bench.run(
+        || {
+            device.poll(&mut [&mut port]);
+        },
+        async |host| host.ch9().await,
+    );
+    let report = run.unwrap();
+    // usbd-serial gives its notifications an interval of 255, which high speed does not have (§9.6.6).
+    let failures: Vec<_> = report.failures().map(|check| check.name.as_str()).collect();
+    assert_eq!(failures, ["descriptors.endpoint.interval"], "{report}");
+    expected.extend(["get_descriptor.other_speed", "get_descriptor.qualifier", "set_feature.test_mode"]);
+    expected.sort_unstable();
+    assert_eq!(deviations(&report), expected);
+}
