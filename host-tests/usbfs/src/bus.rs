@@ -14,7 +14,7 @@ use crate::info::name;
 use crate::node::{Node, NodeRef};
 use crate::root::{self, Role};
 use crate::uevents::{self, Action};
-use crate::{AttachError, DeviceInfo, sysfs, takeover};
+use crate::{AttachError, DeviceInfo, client, sysfs, takeover};
 
 /// Who is told of devices: the connections of other processes. Called with the bus locked; never blocks.
 pub(crate) trait Watcher: Send + Sync {
@@ -232,9 +232,15 @@ pub(crate) fn find(number: u8, address: u8) -> Result<NodeRef, Errno> {
             let found = bus.as_ref().and_then(|bus| bus.devices.get(&(number, address)));
             found.map(|attachment| attachment.device.clone() as NodeRef).ok_or(Errno(libc::ENOENT))
         }
-        Role::Client => Err(Errno(libc::ENODEV)),
+        Role::Client => client::find(number, address),
     }
 }
 
 /// A listener for hot-plug was opened: events of another process's bus must reach it.
-pub(crate) fn connect() {}
+pub(crate) fn connect() {
+    if root::root().is_some_and(|root| root.role == Role::Client) {
+        takeover::keep();
+        // Without a bus there is nothing to hear.
+        let _ = client::connect();
+    }
+}

@@ -63,6 +63,11 @@ pub(crate) extern "C" fn forked() {
     EPOCH.fetch_add(1, Ordering::Relaxed);
 }
 
+/// How often this process is the child of a fork.
+pub(crate) fn epoch() -> u32 {
+    EPOCH.load(Ordering::Relaxed)
+}
+
 fn slot(fd: RawFd) -> Option<&'static AtomicPtr<Cell>> {
     let fd = usize::try_from(fd).ok()?;
     let chunk = TABLE.get(fd / CHUNK)?.load(Ordering::Acquire);
@@ -109,7 +114,7 @@ pub(crate) enum Lookup {
 /// Looks a descriptor up, and makes sure that it still is what we opened.
 pub(crate) fn lookup(fd: RawFd) -> Lookup {
     let Some(cell) = cell(fd) else { return Lookup::Other };
-    if cell.epoch.load(Ordering::Acquire) != EPOCH.load(Ordering::Relaxed) {
+    if cell.epoch.load(Ordering::Acquire) != epoch() {
         return Lookup::Parents;
     }
     let taken = cell.taken.lock().clone();
@@ -141,7 +146,7 @@ pub(crate) fn insert(fd: RawFd, taken: Taken) -> bool {
     // SAFETY: a leaked box.
     let cell = unsafe { &*cell };
     let old = cell.taken.lock().replace((taken, identity));
-    cell.epoch.store(EPOCH.load(Ordering::Relaxed), Ordering::Release);
+    cell.epoch.store(epoch(), Ordering::Release);
     cell.live.store(true, Ordering::Release);
     finish(old);
     true
@@ -160,7 +165,7 @@ pub(crate) fn renew(fd: RawFd) {
 pub(crate) fn remove(fd: RawFd) {
     let Some(cell) = cell(fd) else { return };
     cell.live.store(false, Ordering::Release);
-    if cell.epoch.load(Ordering::Acquire) == EPOCH.load(Ordering::Relaxed) {
+    if cell.epoch.load(Ordering::Acquire) == epoch() {
         let old = cell.taken.lock().take();
         finish(old);
     }

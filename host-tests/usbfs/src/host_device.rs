@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use usb::urb::{Urb, UrbDone, UrbError};
+use usb::urb::Urb;
 
 use crate::backend::{Backend, Done};
 use crate::error::Errno;
@@ -282,12 +282,11 @@ impl Node for HostDevice {
         self.call_as(Owner { client: THIS_PROCESS, open }, call)
     }
 
-    fn submit(&self, urb: Urb, done: Done) -> u64 {
+    fn submit(&self, urb: Urb, done: Done) -> Result<u64, Errno> {
         if self.holders.lock().gone {
-            done(UrbDone { buffer: urb.buffer, actual: 0, status: Err(UrbError::NoDevice) });
-            return 0;
+            return Err(Errno(libc::ENODEV));
         }
-        self.backend.submit(urb, done)
+        Ok(self.backend.submit(urb, done))
     }
 
     fn cancel(&self, id: u64) {

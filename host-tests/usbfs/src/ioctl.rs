@@ -542,7 +542,7 @@ unsafe fn reap_blocking(file: &OpenFile, argument: *mut c_void) -> Result<c_int,
 /// # Safety
 /// The URB and its buffer are still the client's, as usbfs demands until a URB is reaped.
 unsafe fn put_completed(completed: &Completed, argument: *mut c_void) -> Result<c_int, Errno> {
-    let Completed { user, status, done } = completed;
+    let Completed { user, status, done, .. } = completed;
     let actual = done.actual;
     // SAFETY: the caller's promise; IN data is never longer than the URB's room, which `buffer` was made from.
     unsafe {

@@ -4,6 +4,7 @@
 
 mod backend;
 mod bus;
+mod client;
 mod error;
 mod fd_table;
 mod host_device;
@@ -12,9 +13,12 @@ mod info;
 mod ioctl;
 mod node;
 mod open_file;
+mod protocol;
 mod readiness;
 mod root;
+mod server;
 mod settings;
+mod socket;
 mod sysfs;
 mod takeover;
 mod uevents;
@@ -24,3 +28,4 @@ pub use bus::{Attached, attach};
 pub use error::AttachError;
 pub use info::DeviceInfo;
 pub use root::ROOT_VARIABLE;
+pub use server::{LIBRARY_VARIABLE, Server, library, serve};

@@ -59,7 +59,8 @@ pub(crate) trait Node: Send + Sync {
     /// Ends it: its claims are released. Its transfers have ended before.
     fn close(&self, open: u64);
     fn call(&self, open: u64, call: Call) -> Result<Answer, Errno>;
-    fn submit(&self, urb: Urb, done: Done) -> u64;
+    /// Starts a transfer; an error means that `done` is never called.
+    fn submit(&self, urb: Urb, done: Done) -> Result<u64, Errno>;
     fn cancel(&self, id: u64);
 }
 

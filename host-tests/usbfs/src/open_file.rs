@@ -25,6 +25,7 @@ pub(crate) struct UserUrb {
 
 /// A transfer to reap.
 pub(crate) struct Completed {
+    key: u64,
     pub(crate) user: UserUrb,
     /// As `usbdevfs_urb.status`: 0 or a negative error number.
     pub(crate) status: i32,
@@ -277,7 +278,14 @@ impl OpenFile {
                 file.complete(key, done);
             }
         }));
-        let id = self.node.submit(urb, Box::new(move |done| once.call(done)));
+        let id = match self.node.submit(urb, Box::new(move |done| once.call(done))) {
+            Ok(id) => id,
+            Err(error) => {
+                // `complete` may have had it already, when `once` was dropped.
+                self.forget(key);
+                return Err(error);
+            }
+        };
         let cancel = {
             let mut urbs = self.urbs.lock();
             let gone = urbs.gone;
@@ -295,6 +303,16 @@ impl OpenFile {
         Ok(())
     }
 
+    /// A transfer that was never started is not there to reap.
+    fn forget(&self, key: u64) {
+        let mut urbs = self.urbs.lock();
+        urbs.pending.remove(&key);
+        urbs.completed.retain(|completed| completed.key != key);
+        if urbs.completed.is_empty() {
+            urbs.readiness.set(false);
+        }
+    }
+
     fn complete(&self, key: u64, done: UrbDone) {
         let cancels = {
             let mut urbs = self.urbs.lock();
@@ -307,7 +325,7 @@ impl OpenFile {
             };
             let failed = status < 0 && !unlinked && pending.bulk != Bulk::No;
             let cancels = if failed { urbs.cut_off(pending.endpoint) } else { Vec::new() };
-            urbs.completed.push_back(Completed { user: pending.user, status, done });
+            urbs.completed.push_back(Completed { key, user: pending.user, status, done });
             urbs.readiness.set(true);
             cancels
         };
@@ -329,6 +347,14 @@ impl OpenFile {
 
     /// Takes transfers back, the last one first, and waits until they have ended.
     fn kill(&self, which: impl Fn(&Pending) -> bool) {
+        let keys = self.take_back(which);
+        let mut urbs = self.urbs.lock();
+        while keys.iter().any(|key| urbs.pending.contains_key(key)) {
+            self.settled.wait(&mut urbs);
+        }
+    }
+
+    fn take_back(&self, which: impl Fn(&Pending) -> bool) -> Vec<u64> {
         let mut keys = Vec::new();
         let mut ids = Vec::new();
         {
@@ -343,10 +369,7 @@ impl OpenFile {
         for id in ids {
             self.node.cancel(id);
         }
-        let mut urbs = self.urbs.lock();
-        while keys.iter().any(|key| urbs.pending.contains_key(key)) {
-            self.settled.wait(&mut urbs);
-        }
+        keys
     }
 
     /// Takes the next finished transfer (`async_getcompleted`).
@@ -373,7 +396,7 @@ impl OpenFile {
         let end = timeout.map(|timeout| Instant::now() + timeout);
         let finish = wait.clone();
         let once = Once(Some(move |done| finish.finish(done)));
-        let id = self.node.submit(urb, Box::new(move |done| once.call(done)));
+        let id = self.node.submit(urb, Box::new(move |done| once.call(done)))?;
         let mut timed_out = false;
         let mut done = wait.done.lock();
         loop {
@@ -425,8 +448,11 @@ impl Urbs {
 
 impl Holder for OpenFile {
     fn lost(&self, _open: u64, interface: u8) {
-        self.urbs.lock().claimed &= !(1 << interface);
-        self.kill(|pending| pending.interface == Some(interface));
+        if let Some(bit) = 1u64.checked_shl(interface.into()) {
+            self.urbs.lock().claimed &= !bit;
+        }
+        // Not waited for: the one who tells may be the one who brings their end.
+        self.take_back(|pending| pending.interface == Some(interface));
     }
 
     /// Everything in flight ends with -ESHUTDOWN and can still be reaped (USBDEVFS_CAP_REAP_AFTER_DISCONNECT).
@@ -436,10 +462,10 @@ impl Holder for OpenFile {
             urbs.gone = true;
             let pending = std::mem::take(&mut urbs.pending);
             let mut ids = Vec::new();
-            for pending in pending.into_values() {
+            for (key, pending) in pending {
                 ids.extend(pending.id);
                 let done = interrupted(Vec::new(), UrbError::Shutdown);
-                urbs.completed.push_back(Completed { user: pending.user, status: -libc::ESHUTDOWN, done });
+                urbs.completed.push_back(Completed { key, user: pending.user, status: -libc::ESHUTDOWN, done });
             }
             urbs.readiness.set(true);
             urbs.readiness.break_off();
