@@ -142,6 +142,14 @@ impl Bench {
         self.shared.state.lock().mistakes()
     }
 
+    /// Runs the chapter 9 check alone: [`Bench::run`] with [`ClassHost::ch9`].
+    ///
+    /// # Errors
+    /// Those of [`Bench::run`].
+    pub fn ch9(&self, firmware: impl FnMut()) -> Result<crate::ch9::Report, BenchError> {
+        self.run(firmware, async |host| host.ch9().await)
+    }
+
     /// Plugs the device into a host and runs both until `act` ends; gives what that gave.
     ///
     /// `firmware` is the body of the firmware's main loop: it polls the `UsbDevice` with its classes and does what else

@@ -21,8 +21,9 @@ use crate::trace::Action;
 ///
 /// It does what such a peripheral does and its `UsbBus` can do: one packet of memory for each direction of an endpoint,
 /// NAK while that is taken. CLEAR_FEATURE(ENDPOINT_HALT) begins again with DATA0. No `UsbBus` is told of SET_CONFIGURATION
-/// or SET_INTERFACE: toggles and halts stay, and all endpoints answer from the reset on. [`crate::ch9`] reports this as
-/// what it is, a deviation of usb-device.
+/// or SET_INTERFACE: toggles and halts stay, and all endpoints answer from the reset on. As on hardware, the first packet
+/// after such a request may be taken for a repetition then. [`crate::ch9`] reports this as what it is, a deviation of
+/// usb-device.
 pub struct BenchBus<const EARLY: bool = false>(Arc<Shared>);
 
 impl<const EARLY: bool> fmt::Debug for BenchBus<EARLY> {

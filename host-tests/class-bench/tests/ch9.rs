@@ -88,13 +88,10 @@ fn test_class_passes_at_either_time_for_its_address() {
     let allocator = UsbBusAllocator::new(bench.bus());
     let mut class = TestClass::new(&allocator);
     let mut device = class.make_device(&allocator);
-    let run = bench.run(
-        || {
-            device.poll(&mut [&mut class as &mut dyn UsbClass<_>]);
-            class.poll();
-        },
-        async |host| host.ch9().await,
-    );
+    let run = bench.ch9(|| {
+        device.poll(&mut [&mut class as &mut dyn UsbClass<_>]);
+        class.poll();
+    });
     let report = run.unwrap();
     assert!(report.is_clean(), "{report}");
 
@@ -102,13 +99,10 @@ fn test_class_passes_at_either_time_for_its_address() {
     let allocator = UsbBusAllocator::new(bench.bus_with_early_address());
     let mut class = TestClass::new(&allocator);
     let mut device = class.make_device(&allocator);
-    let run = bench.run(
-        || {
-            device.poll(&mut [&mut class as &mut dyn UsbClass<_>]);
-            class.poll();
-        },
-        async |host| host.ch9().await,
-    );
+    let run = bench.ch9(|| {
+        device.poll(&mut [&mut class as &mut dyn UsbClass<_>]);
+        class.poll();
+    });
     let early = run.unwrap();
     assert_eq!(early, report);
 }
@@ -169,12 +163,9 @@ fn the_deviations_are_these() {
     let mut port = usbd_serial::CdcAcmClass::new(&allocator, 512);
     let builder = UsbDeviceBuilder::new(&allocator, UsbVidPid(0x16c0, 0x27dd)).device_class(USB_CLASS_CDC);
     let mut device = builder.max_packet_size_0(64).unwrap().build();
-    let run = bench.run(
-        || {
-            device.poll(&mut [&mut port]);
-        },
-        async |host| host.ch9().await,
-    );
+    let run = bench.ch9(|| {
+        device.poll(&mut [&mut port]);
+    });
     let report = run.unwrap();
     // usbd-serial gives its notifications an interval of 255, which high speed does not have (§9.6.6).
     let failures: Vec<_> = report.failures().map(|check| check.name.as_str()).collect();

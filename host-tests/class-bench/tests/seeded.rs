@@ -243,6 +243,7 @@ fn every_defect_is_caught_by_its_check() {
         assert_eq!(found.outcome, Outcome::Failed, "{defect:?}: {found}");
         assert!(!report.is_clean());
         assert!(report.to_string().contains("FAILED"));
+        assert!(!found.packets.is_empty() && found.to_string().contains(&found.packets[0].to_string()));
         assert!(report.junit("seeded").contains("<failure"));
     }
 }

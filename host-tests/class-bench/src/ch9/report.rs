@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::trace::TraceLine;
+
 /// How a check ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -54,6 +56,8 @@ pub struct Check {
     pub outcome: Outcome,
     /// What was asked and what came.
     pub detail: String,
+    /// The last packets, when it failed.
+    pub packets: Vec<TraceLine>,
 }
 
 impl fmt::Display for Check {
@@ -61,6 +65,9 @@ impl fmt::Display for Check {
         write!(f, "{:<16} {} [{}]: {}", self.outcome.word(), self.name, self.citation, self.detail)?;
         if let Some(reason) = self.outcome.reason() {
             write!(f, " ({reason})")?;
+        }
+        for line in &self.packets {
+            write!(f, "\n    {line}")?;
         }
         Ok(())
     }
@@ -113,11 +120,11 @@ impl Report {
                 Outcome::KnownDeviation(_) | Outcome::Refused(_) | Outcome::Skipped(_) => TestCaseStatus::skipped(),
             };
             if !matches!(check.outcome, Outcome::Passed | Outcome::Unspecified) {
-                status.set_message(check.to_string());
+                status.set_message(check.to_string().lines().next().unwrap_or_default());
             }
             let mut case = TestCase::new(check.name.clone(), status);
             case.set_classname(check.citation);
-            case.set_system_out(check.detail.clone());
+            case.set_system_out(check.to_string());
             cases.add_test_case(case);
         }
         let mut report = Report::new("USB 2.0 chapter 9");

@@ -26,6 +26,9 @@ const RESUME: Duration = Duration::from_millis(20);
 /// The address that devices get here.
 pub(super) const ADDRESS: u8 = 42;
 
+/// Lines of the trace that a failure shows.
+const PACKETS: usize = 40;
+
 /// A device's states (USB 2.0 §9.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
@@ -70,7 +73,8 @@ impl<'a> Session<'a> {
 
     /// Records a check.
     pub(super) fn note(&mut self, name: impl Into<String>, citation: &'static str, outcome: Outcome, detail: String) {
-        self.report.checks.push(Check { name: name.into(), citation, outcome, detail });
+        let packets = if outcome == Outcome::Failed { self.host.shared.trace_tail(PACKETS) } else { Vec::new() };
+        self.report.checks.push(Check { name: name.into(), citation, outcome, detail, packets });
     }
 
     /// Records whether something holds that no request's answer shows.
