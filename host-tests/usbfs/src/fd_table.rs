@@ -9,6 +9,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
+use libc::c_long;
 use parking_lot::Mutex;
 
 use crate::open_file::OpenFile;
@@ -32,7 +33,7 @@ impl Identity {
         let mut stat = std::mem::MaybeUninit::<libc::stat>::uninit();
         // SAFETY: fstat fills the structure when it returns 0. The system call, as fstat itself is taken over.
         let stat = unsafe {
-            if libc::syscall(libc::SYS_fstat, libc::c_long::from(fd), stat.as_mut_ptr()) != 0 {
+            if libc::syscall(libc::SYS_fstat, c_long::from(fd), stat.as_mut_ptr()) != 0 {
                 return None;
             }
             stat.assume_init()
@@ -117,10 +118,13 @@ pub(crate) fn lookup(fd: RawFd) -> Lookup {
     if cell.epoch.load(Ordering::Acquire) != epoch() {
         return Lookup::Parents;
     }
-    let taken = cell.taken.lock().clone();
-    let Some((taken, identity)) = taken else { return Lookup::Other };
-    if Identity::of(fd) == Some(identity) {
-        return Lookup::Ours(taken);
+    {
+        // Locked while the identity is seen, so that `exchange` does not come between.
+        let taken = cell.taken.lock();
+        let Some((taken, identity)) = taken.as_ref() else { return Lookup::Other };
+        if Identity::of(fd) == Some(*identity) {
+            return Lookup::Ours(taken.clone());
+        }
     }
     // Closed without close(2), by close_range or a libc that calls itself.
     remove(fd);
@@ -152,11 +156,17 @@ pub(crate) fn insert(fd: RawFd, taken: Taken) -> bool {
     true
 }
 
-/// The number refers to another file of ours now: the same taken, seen anew.
-pub(crate) fn renew(fd: RawFd) {
-    if let (Some(cell), Some(identity)) = (cell(fd), Identity::of(fd))
-        && let Some(taken) = cell.taken.lock().as_mut()
-    {
+/// Puts another file behind a number of ours (dup3), keeping its close-on-exec flag.
+pub(crate) fn exchange(fd: RawFd, file: RawFd) {
+    let Some(cell) = cell(fd) else { return };
+    let mut taken = cell.taken.lock();
+    // SAFETY: system calls on two open descriptors, no memory involved.
+    unsafe {
+        let flags = libc::syscall(libc::SYS_fcntl, c_long::from(fd), libc::F_GETFD);
+        let flags = if flags & c_long::from(libc::FD_CLOEXEC) == 0 { 0 } else { libc::O_CLOEXEC };
+        libc::syscall(libc::SYS_dup3, c_long::from(file), c_long::from(fd), c_long::from(flags));
+    }
+    if let (Some(taken), Some(identity)) = (taken.as_mut(), Identity::of(fd)) {
         taken.1 = identity;
     }
 }

@@ -215,7 +215,7 @@ pub(crate) unsafe fn ioctl(file: &OpenFile, request: u32, argument: *mut c_void)
     if !file.writable() {
         return Err(Errno(libc::EPERM));
     }
-    // SAFETY (this block): each request reads and writes what its definition says, at the client's address.
+    // SAFETY: each request reads and writes what its definition says, at the client's address.
     unsafe {
         match request {
             REAPURB => return reap_blocking(file, argument),

@@ -11,6 +11,7 @@ use usb::EndpointAddress;
 use usb::urb::{Urb, UrbDone, UrbError};
 
 use crate::error::Errno;
+use crate::fd_table;
 use crate::node::{Answer, Call, Holder, NodeRef};
 use crate::readiness::Readiness;
 
@@ -90,7 +91,8 @@ pub(crate) struct OpenFile {
     number: u64,
     writable: bool,
     descriptors_of_client: AtomicUsize,
-    pollable: Mutex<bool>,
+    /// The client's descriptors that have become so.
+    pollable: Mutex<Vec<RawFd>>,
     urbs: Mutex<Urbs>,
     settled: Condvar,
     this: Weak<OpenFile>,
@@ -145,7 +147,7 @@ impl OpenFile {
             number,
             writable,
             descriptors_of_client: AtomicUsize::new(1),
-            pollable: Mutex::new(false),
+            pollable: Mutex::default(),
             urbs: Mutex::new(urbs),
             settled: Condvar::new(),
             this: this.clone(),
@@ -172,12 +174,21 @@ impl OpenFile {
         self.urbs.lock().readiness.descriptor()
     }
 
-    /// Runs once with the descriptor whose readiness is this file's, before anybody may poll.
-    pub(crate) fn become_pollable(&self, replace: impl FnOnce(RawFd)) {
+    /// The client's descriptor becomes one that tells what there is to reap, before the client may poll it.
+    pub(crate) fn become_pollable(&self, fd: RawFd) {
         let mut pollable = self.pollable.lock();
-        if !*pollable {
-            *pollable = true;
-            replace(self.polled());
+        if !pollable.contains(&fd) {
+            pollable.push(fd);
+            fd_table::exchange(fd, self.polled());
+        }
+    }
+
+    /// A descriptor is a copy of another.
+    pub(crate) fn copied(&self, from: RawFd, to: RawFd) {
+        let mut pollable = self.pollable.lock();
+        pollable.retain(|fd| *fd != to);
+        if pollable.contains(&from) {
+            pollable.push(to);
         }
     }
 

@@ -334,8 +334,11 @@ pub(crate) fn encode_device(info: &DeviceInfo, settings: &Settings) -> Vec<u8> {
     bytes
 }
 
+/// The active configuration's value, and alternate settings other than 0 by interface.
+pub(crate) type Selection = (u8, BTreeMap<u8, u8>);
+
 /// The inverse of [`encode_device`].
-pub(crate) fn decode_device(mut bytes: &[u8]) -> Option<(DeviceInfo, (u8, BTreeMap<u8, u8>))> {
+pub(crate) fn decode_device(mut bytes: &[u8]) -> Option<(DeviceInfo, Selection)> {
     let [bus, address, speed, scatter_gather, ports] = *bytes.split_off(..5)?.first_chunk()?;
     let ports = bytes.split_off(..usize::from(ports))?.to_vec();
     let speed = match speed {
@@ -366,7 +369,7 @@ pub(crate) fn encode_selection(settings: &Settings) -> Vec<u8> {
 }
 
 /// The inverse of [`encode_selection`].
-pub(crate) fn decode_selection(bytes: &[u8]) -> Option<(u8, BTreeMap<u8, u8>)> {
+pub(crate) fn decode_selection(bytes: &[u8]) -> Option<Selection> {
     let (active, pairs) = bytes.split_first()?;
     let (pairs, rest) = pairs.as_chunks::<2>();
     rest.is_empty().then(|| (*active, pairs.iter().map(|[interface, alternate]| (*interface, *alternate)).collect()))

@@ -9,20 +9,6 @@ use super::{Definition, fail, next};
 use crate::error::Errno;
 use crate::fd_table::{self, Lookup, Taken};
 use crate::ioctl;
-use crate::open_file::OpenFile;
-
-/// The descriptor becomes the one that the client may poll.
-fn make_pollable(fd: c_int, file: &OpenFile) {
-    file.become_pollable(|polled| {
-        // SAFETY: system calls on the client's descriptor and one of ours.
-        unsafe {
-            let flags = libc::syscall(libc::SYS_fcntl, c_long::from(fd), libc::F_GETFD);
-            let flags = if flags & c_long::from(libc::FD_CLOEXEC) == 0 { 0 } else { libc::O_CLOEXEC };
-            libc::syscall(libc::SYS_dup3, c_long::from(polled), c_long::from(fd), c_long::from(flags));
-        }
-        fd_table::renew(fd);
-    });
-}
 
 /// # Safety
 /// As libc's. It is variadic there, with one pointer or number.
@@ -42,7 +28,7 @@ unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -
     // A request is 32 bits wide: some callers extend its sign.
     let request = request as u32;
     if ioctl::leads_to_poll(request) {
-        make_pollable(fd, &file);
+        file.become_pollable(fd);
     }
     // SAFETY: the caller's promise to usbfs. A panic of a backend must not unwind into C.
     let result = catch_unwind(AssertUnwindSafe(|| unsafe { ioctl::ioctl(&file, request, argument) }));
@@ -70,6 +56,7 @@ fn copied(fd: c_int, copy: c_int) -> c_int {
     {
         if let Taken::Device(file) = &taken {
             file.duplicate();
+            file.copied(fd, copy);
         }
         fd_table::insert(copy, taken);
     }

@@ -99,9 +99,8 @@ unsafe extern "C" fn udev_enumerate_add_match_subsystem(enumerate: *mut c_void, 
 /// As libudev's.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn udev_enumerate_scan_devices(enumerate: *mut c_void) -> c_int {
-    if OBJECTS.lock().enumerations.contains_key(&(enumerate as usize)) {
-        let found = found();
-        OBJECTS.lock().enumerations.insert(enumerate as usize, found);
+    if let Some(list) = OBJECTS.lock().enumerations.get_mut(&(enumerate as usize)) {
+        *list = found();
         return 0;
     }
     // SAFETY: the caller's promise to libudev.
