@@ -339,8 +339,7 @@ fn endpoint(number: c_uint) -> Result<EndpointAddress, Errno> {
 /// `findintfep`.
 fn interface_of(file: &OpenFile, endpoint: EndpointAddress) -> Result<u8, Errno> {
     let settings = file.node().settings().lock();
-    let configuration = settings.configuration().ok_or(Errno(libc::ESRCH))?;
-    let _ = configuration;
+    settings.configuration().ok_or(Errno(libc::ESRCH))?;
     settings.interface_of(endpoint).ok_or(Errno(libc::ENOENT))
 }
 

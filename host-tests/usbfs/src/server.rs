@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use usb::urb::UrbDone;
@@ -147,8 +148,8 @@ fn accept(listener: &UnixListener, shared: &Shared) {
             return;
         }
         let Ok(stream) = stream else {
-            // Out of descriptors: some client will leave.
-            thread::yield_now();
+            // Out of descriptors, until some client leaves.
+            thread::sleep(Duration::from_millis(10));
             continue;
         };
         let mut clients = shared.clients.lock();
