@@ -1,130 +1,19 @@
 //! usbfs's ioctls (include/uapi/linux/usbdevice_fs.h, core/devio.c), on a client's memory.
 
+mod memory;
+
 use std::ffi::c_void;
 use std::mem::offset_of;
 use std::time::Duration;
 
-use libc::{_IO, _IOR, _IOW, _IOWR, c_int, c_uint};
+use libc::{c_int, c_uint};
 use usb::urb::{Transfer, Urb};
 use usb::{Direction, EndpointAddress, SetupPacket, Speed, TransferType};
 
+use self::memory::*;
 use crate::error::Errno;
 use crate::node::Call;
 use crate::open_file::{Bulk, Completed, OpenFile, UserUrb};
-
-/// `usbdevfs_ctrltransfer`.
-#[repr(C)]
-struct ControlTransfer {
-    request_type: u8,
-    request: u8,
-    value: u16,
-    index: u16,
-    length: u16,
-    timeout: u32,
-    data: *mut u8,
-}
-
-/// `usbdevfs_bulktransfer`.
-#[repr(C)]
-struct BulkTransfer {
-    endpoint: c_uint,
-    length: c_uint,
-    timeout: c_uint,
-    data: *mut u8,
-}
-
-/// `usbdevfs_urb`, without the isochronous packets.
-#[repr(C)]
-struct UserUrbMemory {
-    kind: u8,
-    endpoint: u8,
-    status: c_int,
-    flags: c_uint,
-    buffer: *mut u8,
-    buffer_length: c_int,
-    actual_length: c_int,
-    start_frame: c_int,
-    number_of_packets: c_int,
-    error_count: c_int,
-    signr: c_uint,
-    usercontext: *mut c_void,
-}
-
-/// `usbdevfs_getdriver`.
-#[repr(C)]
-struct GetDriver {
-    interface: c_uint,
-    driver: [u8; 256],
-}
-
-/// `usbdevfs_setinterface`.
-#[repr(C)]
-struct SetInterface {
-    interface: c_uint,
-    alternate: c_uint,
-}
-
-/// `usbdevfs_connectinfo`.
-#[repr(C)]
-struct ConnectInfo {
-    number: c_uint,
-    slow: u8,
-}
-
-/// `usbdevfs_conninfo_ex`.
-#[repr(C)]
-struct ConnectInfoEx {
-    size: u32,
-    bus: u32,
-    number: u32,
-    speed: u32,
-    num_ports: u8,
-    ports: [u8; 7],
-}
-
-/// `usbdevfs_ioctl`.
-#[repr(C)]
-struct InterfaceIoctl {
-    interface: c_int,
-    code: c_int,
-    data: *mut c_void,
-}
-
-/// `usbdevfs_disconnect_claim`.
-#[repr(C)]
-struct DisconnectClaim {
-    interface: c_uint,
-    flags: c_uint,
-    driver: [u8; 256],
-}
-
-const U: u32 = b'U' as u32;
-const CONTROL: u32 = _IOWR::<ControlTransfer>(U, 0) as u32;
-const BULK: u32 = _IOWR::<BulkTransfer>(U, 2) as u32;
-const SETINTERFACE: u32 = _IOR::<SetInterface>(U, 4) as u32;
-const SETCONFIGURATION: u32 = _IOR::<c_uint>(U, 5) as u32;
-const GETDRIVER: u32 = _IOW::<GetDriver>(U, 8) as u32;
-const SUBMITURB: u32 = _IOR::<UserUrbMemory>(U, 10) as u32;
-const DISCARDURB: u32 = _IO(U, 11) as u32;
-const REAPURB: u32 = _IOW::<*mut c_void>(U, 12) as u32;
-const REAPURBNDELAY: u32 = _IOW::<*mut c_void>(U, 13) as u32;
-const CLAIMINTERFACE: u32 = _IOR::<c_uint>(U, 15) as u32;
-const RELEASEINTERFACE: u32 = _IOR::<c_uint>(U, 16) as u32;
-const CONNECTINFO: u32 = _IOW::<ConnectInfo>(U, 17) as u32;
-const IOCTL: u32 = _IOWR::<InterfaceIoctl>(U, 18) as u32;
-const RESET: u32 = _IO(U, 20) as u32;
-const CLEAR_HALT: u32 = _IOR::<c_uint>(U, 21) as u32;
-const DISCONNECT: u32 = _IO(U, 22) as u32;
-const CONNECT: u32 = _IO(U, 23) as u32;
-const GET_CAPABILITIES: u32 = _IOR::<u32>(U, 26) as u32;
-const DISCONNECT_CLAIM: u32 = _IOR::<DisconnectClaim>(U, 27) as u32;
-const DROP_PRIVILEGES: u32 = _IOW::<u32>(U, 30) as u32;
-const GET_SPEED: u32 = _IO(U, 31) as u32;
-/// Its size field is the caller's.
-const CONNINFO_EX: u32 = _IOR::<ConnectInfoEx>(U, 32) as u32;
-/// The size field of a request (include/uapi/asm-generic/ioctl.h).
-const SIZE: u32 = 0x3fff << SIZE_SHIFT;
-const SIZE_SHIFT: u32 = 16;
 
 /// Capabilities: zero packets, no limit on packets, reap after disconnect, drop privileges, CONNINFO_EX.
 const CAPABILITIES: u32 = 0x01 | 0x04 | 0x10 | 0x40 | 0x80;
@@ -147,56 +36,6 @@ pub(crate) const MOST_BYTES: usize = 128 << 20;
 const MOST_CONTROL: u16 = 4096;
 /// Interfaces that can be claimed (`8 * sizeof(ps->ifclaimed)`).
 const MOST_INTERFACES: c_uint = 64;
-
-/// What an ioctl's argument points to.
-///
-/// # Safety
-/// `address` is null, or the client vouches for a readable `T` there, as it does to the kernel.
-unsafe fn get<T>(address: *const c_void) -> Result<T, Errno> {
-    if address.is_null() {
-        return Err(Errno(libc::EFAULT));
-    }
-    // SAFETY: not null, and the caller's promise.
-    Ok(unsafe { address.cast::<T>().read_unaligned() })
-}
-
-/// # Safety
-/// As [`get`], for writing.
-unsafe fn put<T>(address: *mut c_void, value: T) -> Result<(), Errno> {
-    if address.is_null() {
-        return Err(Errno(libc::EFAULT));
-    }
-    // SAFETY: not null, and the caller's promise.
-    unsafe { address.cast::<T>().write_unaligned(value) };
-    Ok(())
-}
-
-/// # Safety
-/// As [`get`], for `length` bytes.
-unsafe fn get_bytes(address: *const u8, length: usize) -> Result<Vec<u8>, Errno> {
-    if length == 0 {
-        return Ok(Vec::new());
-    }
-    if address.is_null() {
-        return Err(Errno(libc::EFAULT));
-    }
-    // SAFETY: not null, and the caller's promise.
-    Ok(unsafe { std::slice::from_raw_parts(address, length) }.to_vec())
-}
-
-/// # Safety
-/// As [`put`], for as many bytes as `bytes` has.
-unsafe fn put_bytes(address: *mut u8, bytes: &[u8]) -> Result<(), Errno> {
-    if bytes.is_empty() {
-        return Ok(());
-    }
-    if address.is_null() {
-        return Err(Errno(libc::EFAULT));
-    }
-    // SAFETY: not null, the caller's promise, and the client's memory is not part of `bytes`.
-    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address, bytes.len()) };
-    Ok(())
-}
 
 fn interface(number: c_uint) -> Result<u8, Errno> {
     if number < MOST_INTERFACES { Ok(number as u8) } else { Err(Errno(libc::EINVAL)) }
