@@ -1,5 +1,7 @@
 //! The command line.
 
+use std::ffi::OsString;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Proves DMA pool changes against the device models that live on them.
@@ -20,6 +22,46 @@ pub(crate) enum Command {
     Run(Run),
     /// List pools, scenarios and devices
     List,
+    /// Run a command with a simulated board on its USB bus
+    #[cfg(target_os = "linux")]
+    Usb(Usb),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Usb {
+    /// What the board is to its host
+    #[arg(long, value_enum, default_value_t = Gadget::Ethernet)]
+    pub(crate) gadget: Gadget,
+
+    /// The pool
+    #[arg(long, value_name = "NAME", default_value = "linked")]
+    pub(crate) pool: String,
+
+    /// The host's port: a bus and hub ports
+    #[arg(long, value_name = "PATH", default_value = "5-1.3")]
+    pub(crate) port: String,
+
+    /// The fastest speed of the host's port
+    #[arg(long, value_enum, default_value_t = PortSpeed::High)]
+    pub(crate) speed: PortSpeed,
+
+    /// Endpoint numbers of the controller, 4 to 16
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u8).range(4..=16))]
+    pub(crate) endpoints: u8,
+
+    /// The command and its arguments. Static and setuid programs do not see the bus
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Gadget {
+    /// RNDIS and CDC Ethernet, 0525:a4a2
+    Ethernet,
+    /// A boot loader with fastboot, 18d1:d00d
+    Fastboot,
+    /// Gadget Zero with source and sink, 0525:a4a0
+    SourceSink,
 }
 
 #[derive(Args, Debug)]

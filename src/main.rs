@@ -10,6 +10,8 @@ mod output;
 mod progress;
 mod report;
 mod run;
+#[cfg(target_os = "linux")]
+mod usb;
 
 use std::io::{self, IsTerminal, Write};
 use std::panic;
@@ -28,8 +30,8 @@ fn main() -> ExitCode {
         Ok(cli) => execute(&cli),
         Err(error) => explain(&error),
     });
-    match exit.unwrap_or(Ok(Exit::Internal)) {
-        Ok(exit) => exit.into(),
+    match exit.unwrap_or(Ok(Exit::Internal.into())) {
+        Ok(exit) => exit,
         Err(error) => {
             if !error.message.is_empty() {
                 // If stderr is not there, the status still tells.
@@ -41,25 +43,27 @@ fn main() -> ExitCode {
 }
 
 /// Help and version, or what is wrong with the arguments.
-fn explain(error: &clap::Error) -> Result<Exit, Error> {
+fn explain(error: &clap::Error) -> Result<ExitCode, Error> {
     if !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         let _ = error.print();
-        return Ok(Exit::Usage);
+        return Ok(Exit::Usage.into());
     }
     let text = error.render();
     let mut out = output::stdout()?;
     if io::stdout().is_terminal() { write!(out, "{}", text.ansi()) } else { write!(out, "{text}") }?;
     out.flush()?;
-    Ok(Exit::NoFailure)
+    Ok(Exit::NoFailure.into())
 }
 
-fn execute(cli: &Cli) -> Result<Exit, Error> {
+fn execute(cli: &Cli) -> Result<ExitCode, Error> {
     let mut out = output::stdout()?;
     let exit = match &cli.command {
         Command::Check(arguments) => check::check(&mut out, arguments),
         Command::Run(arguments) => run::run(&mut out, arguments),
         Command::List => list::list(&mut out).map(|()| Exit::NoFailure),
+        #[cfg(target_os = "linux")]
+        Command::Usb(arguments) => return usb::usb(arguments),
     }?;
     out.flush()?;
-    Ok(exit)
+    Ok(exit.into())
 }

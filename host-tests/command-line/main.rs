@@ -5,6 +5,8 @@ mod exit_status;
 mod formats;
 mod readme;
 mod session;
+#[cfg(target_os = "linux")]
+mod usb;
 
 use std::process::{Command, Output};
 

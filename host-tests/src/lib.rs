@@ -54,6 +54,7 @@ mod witness;
 
 // Words of the crates below that the bench's own callers need.
 pub use bus::CpuAddr;
+pub use gadgets;
 pub use pool::{MemoryError, PageOrder, Policy, policy};
 pub use usb::Speed;
 pub use usb_host::PortPath;
@@ -74,7 +75,7 @@ pub use sides::DEVICES;
 pub use trace::{TraceLine, TraceLog};
 pub use verdict::{Failure, Verdict};
 #[cfg(target_os = "linux")]
-pub use virtual_usb::{VirtualBoard, VirtualBus};
+pub use virtual_usb::{ServedBus, VirtualBoard, VirtualBus};
 pub use witness::Witnessed;
 
 #[cfg(doctest)]

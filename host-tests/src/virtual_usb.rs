@@ -2,6 +2,9 @@
 //!
 //! Linux only, and only in programs that link this crate or preload [`usbfs_shim`]: see there for what it takes over.
 
+use std::ffi::OsStr;
+use std::io;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -42,8 +45,14 @@ impl Backend for LiveDevice {
     }
 }
 
-/// A live bus whose devices appear to libusb in this process.
+/// A live bus whose devices appear to libusb in this process, and in the programs that it starts.
 pub struct VirtualBus(LiveBus);
+
+/// A virtual bus that other programs see. One in a process.
+pub struct ServedBus {
+    bus: VirtualBus,
+    server: usbfs_shim::Server,
+}
 
 /// A board on a virtual bus. Dropping it unplugs it.
 pub struct VirtualBoard {
@@ -83,6 +92,32 @@ impl VirtualBus {
         let presence = Arc::new(Presence::default());
         let events = Events { port: bench.port_path().clone(), presence: Arc::clone(&presence) };
         Ok(VirtualBoard { board: self.0.plug(bench, gadget, events)?, presence })
+    }
+}
+
+impl ServedBus {
+    /// Starts a bus and serves it.
+    ///
+    /// # Errors
+    /// In words: no thread, no folder for the bus's files, or it is served already.
+    pub fn start() -> Result<Self, String> {
+        let bus = VirtualBus::start().map_err(|error| error.to_string())?;
+        let server = usbfs_shim::serve().map_err(|error| error.to_string())?;
+        Ok(Self { bus, server })
+    }
+
+    /// The bus, to plug boards in.
+    #[must_use]
+    pub fn bus(&self) -> &VirtualBus {
+        &self.bus
+    }
+
+    /// A command that runs with the bus in its view and nothing else of USB. Static and setuid programs do not see it.
+    ///
+    /// # Errors
+    /// The shim's shared library was not found.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> io::Result<Command> {
+        self.server.command(program)
     }
 }
 
