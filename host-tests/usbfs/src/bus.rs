@@ -14,7 +14,7 @@ use crate::info::name;
 use crate::node::{Node, NodeRef};
 use crate::root::{self, Role};
 use crate::uevents::{self, Action};
-use crate::{AttachError, DeviceInfo, client, sysfs, takeover};
+use crate::{AttachError, DeviceInfo, client, fd_table, sysfs, takeover};
 
 /// Who is told of devices: the connections of other processes. Called with the bus locked; never blocks.
 pub(crate) trait Watcher: Send + Sync {
@@ -225,8 +225,10 @@ pub(crate) fn watch(watcher: &Arc<dyn Watcher>) {
 
 /// The device with a node's bus and address, here or at the process that serves the bus.
 pub(crate) fn find(number: u8, address: u8) -> Result<NodeRef, Errno> {
-    let role = root::root().map(|root| root.role).ok_or(Errno(libc::ENOENT))?;
-    match role {
+    let root = root::root().ok_or(Errno(libc::ENOENT))?;
+    match root.role {
+        // A forked child has the devices' files, not the threads that move them.
+        Role::Host if root.process != fd_table::this_process() => Err(Errno(libc::ENODEV)),
         Role::Host => {
             let bus = BUS.lock();
             let found = bus.as_ref().and_then(|bus| bus.devices.get(&(number, address)));
@@ -239,7 +241,6 @@ pub(crate) fn find(number: u8, address: u8) -> Result<NodeRef, Errno> {
 /// A listener for hot-plug was opened: events of another process's bus must reach it.
 pub(crate) fn connect() {
     if root::root().is_some_and(|root| root.role == Role::Client) {
-        takeover::keep();
         // Without a bus there is nothing to hear.
         let _ = client::connect();
     }

@@ -26,22 +26,22 @@ use crate::settings::Settings;
 use crate::socket::Quiet;
 use crate::uevents::{self, Action};
 
-/// The connection, and the process, counted in forks, that made it.
-static CLIENT: Mutex<Option<(u32, Arc<Client>)>> = Mutex::new(None);
+/// The connection, and the process that made it.
+static CLIENT: Mutex<Option<(libc::pid_t, Arc<Client>)>> = Mutex::new(None);
 
 /// The connection to the bus; a new one if there is none, it broke, or this process is the child of the one that made it.
 pub(crate) fn connect() -> Result<Arc<Client>, Errno> {
     let mut current = CLIENT.lock();
-    let epoch = fd_table::epoch();
+    let process = fd_table::this_process();
     if let Some((of, client)) = current.as_ref()
-        && *of == epoch
+        && *of == process
         && !client.state.lock().ended
     {
         return Ok(client.clone());
     }
     let client = Client::connect().map_err(|_| Errno(libc::ENODEV))?;
-    if let Some((of, old)) = current.replace((epoch, client.clone()))
-        && of != epoch
+    if let Some((of, old)) = current.replace((process, client.clone()))
+        && of != process
     {
         // Its locks may be held by threads that this process does not have.
         std::mem::forget(old);

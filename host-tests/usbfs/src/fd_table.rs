@@ -7,7 +7,7 @@ use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::os::fd::RawFd;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
 
 use libc::c_long;
 use parking_lot::Mutex;
@@ -45,8 +45,8 @@ impl Identity {
 /// A number that was ours at least once. Never freed: there are as many as descriptors were open at a time.
 struct Cell {
     live: AtomicBool,
-    /// The process, counted in forks, that opened it.
-    epoch: AtomicU32,
+    /// The process that opened it.
+    process: AtomicI32,
     taken: Mutex<Option<(Taken, Identity)>>,
 }
 
@@ -56,17 +56,11 @@ const CHUNKS: usize = 1 << 15;
 /// Every positive number, in chunks that are made when a number in them is first ours.
 static TABLE: [AtomicPtr<AtomicPtr<Cell>>; CHUNKS] = [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS];
 
-/// How often this process is the child of a fork.
-static EPOCH: AtomicU32 = AtomicU32::new(0);
-
-/// In a forked child: what the parent opened is not ours. Takes no lock, as another thread of the parent may hold it.
-pub(crate) extern "C" fn forked() {
-    EPOCH.fetch_add(1, Ordering::Relaxed);
-}
-
-/// How often this process is the child of a fork.
-pub(crate) fn epoch() -> u32 {
-    EPOCH.load(Ordering::Relaxed)
+/// This process. A child of fork has the parent's table, and one of vfork even shares it: what the parent opened is not
+/// theirs, and the parent's locks are not to be touched.
+pub(crate) fn this_process() -> libc::pid_t {
+    // SAFETY: takes nothing and cannot fail.
+    unsafe { libc::getpid() }
 }
 
 fn slot(fd: RawFd) -> Option<&'static AtomicPtr<Cell>> {
@@ -115,7 +109,7 @@ pub(crate) enum Lookup {
 /// Looks a descriptor up, and makes sure that it still is what we opened.
 pub(crate) fn lookup(fd: RawFd) -> Lookup {
     let Some(cell) = cell(fd) else { return Lookup::Other };
-    if cell.epoch.load(Ordering::Acquire) != epoch() {
+    if cell.process.load(Ordering::Acquire) != this_process() {
         return Lookup::Parents;
     }
     {
@@ -136,8 +130,8 @@ pub(crate) fn insert(fd: RawFd, taken: Taken) -> bool {
     let (Some(slot), Some(identity)) = (make_slot(fd), Identity::of(fd)) else { return false };
     let mut cell = slot.load(Ordering::Acquire);
     if cell.is_null() {
-        let epoch = AtomicU32::new(0);
-        let new = Box::into_raw(Box::new(Cell { live: AtomicBool::new(false), epoch, taken: Mutex::new(None) }));
+        let process = AtomicI32::new(0);
+        let new = Box::into_raw(Box::new(Cell { live: AtomicBool::new(false), process, taken: Mutex::new(None) }));
         cell = match slot.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => new,
             Err(other) => {
@@ -150,7 +144,7 @@ pub(crate) fn insert(fd: RawFd, taken: Taken) -> bool {
     // SAFETY: a leaked box.
     let cell = unsafe { &*cell };
     let old = cell.taken.lock().replace((taken, identity));
-    cell.epoch.store(epoch(), Ordering::Release);
+    cell.process.store(this_process(), Ordering::Release);
     cell.live.store(true, Ordering::Release);
     finish(old);
     true
@@ -174,8 +168,8 @@ pub(crate) fn exchange(fd: RawFd, file: RawFd) {
 /// The descriptor is no longer ours. Ends the open file if it was its last.
 pub(crate) fn remove(fd: RawFd) {
     let Some(cell) = cell(fd) else { return };
-    cell.live.store(false, Ordering::Release);
-    if cell.epoch.load(Ordering::Acquire) == epoch() {
+    if cell.process.load(Ordering::Acquire) == this_process() {
+        cell.live.store(false, Ordering::Release);
         let old = cell.taken.lock().take();
         finish(old);
     }

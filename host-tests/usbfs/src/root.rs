@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use crate::AttachError;
+use crate::fd_table::this_process;
 
 /// The environment variable with the folder of a bus that another process serves.
 pub const ROOT_VARIABLE: &str = "USBFS_SHIM_ROOT";
@@ -26,6 +27,8 @@ pub(crate) enum Role {
 pub(crate) struct Root {
     pub(crate) path: PathBuf,
     pub(crate) role: Role,
+    /// The process that found it.
+    pub(crate) process: libc::pid_t,
 }
 
 impl Root {
@@ -40,7 +43,7 @@ static ROOT: OnceLock<Option<Root>> = OnceLock::new();
 /// The bus's folder; `None` if this process has nothing to do with any bus: preloaded, and no folder named.
 pub(crate) fn root() -> Option<&'static Root> {
     ROOT.get_or_init(|| match std::env::var_os(ROOT_VARIABLE) {
-        Some(path) if !path.is_empty() => Some(Root { path: path.into(), role: Role::Client }),
+        Some(path) if !path.is_empty() => Some(Root { path: path.into(), role: Role::Client, process: this_process() }),
         _ if linked_in() => create().ok(),
         _ => None,
     })
@@ -96,15 +99,14 @@ fn create() -> io::Result<Root> {
     }
     // SAFETY: the function stays as long as the process does.
     unsafe { libc::atexit(remove_at_exit) };
-    Ok(Root { path, role: Role::Host })
+    Ok(Root { path, role: Role::Host, process: this_process() })
 }
 
 extern "C" fn remove_at_exit() {
     let Some(Some(root)) = ROOT.get() else { return };
     // A child that forked without exec must not take its parent's bus away.
-    let owner = format!("usbfs-shim.{}.", std::process::id());
-    let name = root.path.file_name().unwrap_or_default();
-    if root.role == Role::Host && name.as_bytes().starts_with(owner.as_bytes()) {
+    if root.role == Role::Host && root.process == this_process() {
+        // Nobody is left to tell.
         let _ = fs::remove_dir_all(&root.path);
     }
 }

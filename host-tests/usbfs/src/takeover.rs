@@ -10,13 +10,11 @@ mod udev;
 use std::ffi::{CStr, c_void};
 use std::marker::PhantomData;
 use std::ptr;
-use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::c_int;
 
 use crate::error::Errno;
-use crate::fd_table;
 
 /// The function of the same name in the next library: libc's.
 pub(crate) struct Next<F> {
@@ -73,17 +71,11 @@ fn fail(error: Errno) -> c_int {
     -1
 }
 
-/// Makes sure that the linker takes the definitions into an executable that never names them, and that a forked child
-/// knows that it is one.
+/// Makes sure that the linker takes the definitions into an executable that never names them.
 pub(crate) fn keep() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // SAFETY: the handler only counts.
-        unsafe { libc::pthread_atfork(None, None, Some(fd_table::forked)) };
-        for definitions in [descriptors::KEEP, paths::KEEP, sockets::KEEP, stat::KEEP, udev::KEEP] {
-            std::hint::black_box(definitions);
-        }
-    });
+    for definitions in [descriptors::KEEP, paths::KEEP, sockets::KEEP, stat::KEEP, udev::KEEP] {
+        std::hint::black_box(definitions);
+    }
 }
 
 /// Addresses of definitions, to be kept.

@@ -42,7 +42,6 @@ pub(super) unsafe fn node(path: *const c_char) -> Option<(u8, u8)> {
 /// A descriptor of an open device node. It starts as a file with the device's descriptors, which a client without sysfs
 /// reads; the ioctl that leads to poll makes it the end of a pipe.
 fn open_node(bus: u8, address: u8, flags: c_int) -> Result<c_int, Errno> {
-    super::keep();
     let node = bus::find(bus, address)?;
     let writable = matches!(flags & libc::O_ACCMODE, libc::O_RDWR | libc::O_WRONLY);
     let close_on_exec = if flags & libc::O_CLOEXEC == 0 { 0 } else { libc::MFD_CLOEXEC };
