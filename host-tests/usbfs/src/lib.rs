@@ -87,7 +87,7 @@
 //! - A child of fork without exec that uses its parent's descriptors: they answer ENODEV there. A child that execs a program
 //!   with the library preloaded is a client like others.
 //! - A signal ends REAPURB with EINTR, but not CONTROL and BULK, which their timeouts end.
-//! - A bus's folder (in the temporary folder, `usbfs-shim.PID.…`) is removed at exit, not when its process is killed.
+//! - A bus's folder (`usbfs-shim.PID.…` in TMPDIR, else in `/dev/shm` or `/tmp`) is removed at exit, not when its process is killed.
 //!
 //! Linux with glibc only; elsewhere the crate is empty.
 

@@ -81,18 +81,11 @@ fn linked_in() -> bool {
 fn create() -> io::Result<Root> {
     // A socket's path has 108 bytes: a deep temporary folder is no place for one.
     const MOST_BYTES: usize = 64;
-    let mut folder = std::env::temp_dir();
-    if folder.as_os_str().len() > MOST_BYTES {
-        folder = "/tmp".into();
-    }
-    let template = folder.join(format!("usbfs-shim.{}.XXXXXX", std::process::id()));
-    let mut template = CString::new(template.as_os_str().as_bytes())?.into_bytes_with_nul();
-    // SAFETY: a terminated, writable template.
-    if unsafe { libc::mkdtemp(template.as_mut_ptr().cast()) }.is_null() {
-        return Err(io::Error::last_os_error());
-    }
-    template.pop();
-    let path = PathBuf::from(OsStr::from_bytes(&template));
+    let named = std::env::var_os("TMPDIR").map(PathBuf::from).filter(|folder| folder.as_os_str().len() <= MOST_BYTES);
+    // Shared memory, as sysfs is in memory too, and where there is none, files.
+    let mut folders = named.into_iter().chain(["/dev/shm".into(), "/tmp".into()]);
+    let path = folders.find_map(|folder| make_folder(&folder).ok());
+    let path = path.ok_or_else(|| io::Error::other("no temporary folder to write in: set TMPDIR"))?;
     // libusb takes an empty /dev/bus/usb for a machine without USB: a bus without devices is a folder in it.
     for folder in ["dev/bus/usb/001", "sys/bus/usb/devices", "sys/bus/usb/drivers", "sys/devices"] {
         fs::create_dir_all(path.join(folder))?;
@@ -100,6 +93,18 @@ fn create() -> io::Result<Root> {
     // SAFETY: the function stays as long as the process does.
     unsafe { libc::atexit(remove_at_exit) };
     Ok(Root { path, role: Role::Host, process: this_process() })
+}
+
+/// A new folder that only this user may enter.
+fn make_folder(folder: &Path) -> io::Result<PathBuf> {
+    let template = folder.join(format!("usbfs-shim.{}.XXXXXX", std::process::id()));
+    let mut template = CString::new(template.as_os_str().as_bytes())?.into_bytes_with_nul();
+    // SAFETY: a terminated, writable template.
+    if unsafe { libc::mkdtemp(template.as_mut_ptr().cast()) }.is_null() {
+        return Err(io::Error::last_os_error());
+    }
+    template.pop();
+    Ok(PathBuf::from(OsStr::from_bytes(&template)))
 }
 
 extern "C" fn remove_at_exit() {

@@ -31,11 +31,18 @@ fn folder(root: &Path, info: &DeviceInfo) -> PathBuf {
     root.join("sys").join(devpath_in_sys(info))
 }
 
-/// Replaces a file whole: a reader sees the old text or the new one.
+/// Writes a file that says something new. One that is there is replaced whole: a reader sees the old text or the new one.
 fn write(folder: &Path, name: &str, contents: &[u8]) -> io::Result<()> {
-    let new = folder.join(format!(".{name}.new"));
-    fs::write(&new, contents)?;
-    fs::rename(new, folder.join(name))
+    let path = folder.join(name);
+    match fs::read(&path) {
+        Ok(old) if old == contents => Ok(()),
+        Ok(_) => {
+            let new = folder.join(format!(".{name}.new"));
+            fs::write(&new, contents)?;
+            fs::rename(new, path)
+        }
+        Err(_) => fs::write(path, contents),
+    }
 }
 
 fn line(folder: &Path, name: &str, text: &str) -> io::Result<()> {
