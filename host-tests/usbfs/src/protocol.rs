@@ -374,3 +374,85 @@ pub(crate) fn decode_selection(bytes: &[u8]) -> Option<Selection> {
     let (pairs, rest) = pairs.as_chunks::<2>();
     rest.is_empty().then(|| (*active, pairs.iter().map(|[interface, alternate]| (*interface, *alternate)).collect()))
 }
+
+#[cfg(test)]
+mod tests {
+    use usb::urb::{Transfer, Urb};
+    use usb::{EndpointAddress, SetupPacket, Speed};
+
+    use super::{
+        CallPayload, Operation, SubmitPayload, decode_device, decode_selection, encode_device, encode_selection,
+    };
+    use crate::DeviceInfo;
+    use crate::node::Call;
+    use crate::settings::Settings;
+
+    fn device() -> (DeviceInfo, Settings) {
+        let bytes = [&[18, 1, 0, 2, 0, 0, 0, 64, 9, 18, 1, 0, 0, 1, 1, 2, 3, 1][..], &[9, 2, 9, 0, 0, 1, 0, 128, 50]];
+        let mut info = DeviceInfo::new(5, 7, &[1, 3], Speed::Full, bytes.concat());
+        info.product = Some("Größe".to_owned());
+        info.scatter_gather = false;
+        let mut settings = Settings::parse(&info).unwrap();
+        settings.select_alternate(1, 2);
+        (info, settings)
+    }
+
+    #[test]
+    fn a_device_arrives_as_it_was_sent_and_no_part_of_it_does() {
+        let (info, settings) = device();
+        let bytes = encode_device(&info, &settings);
+        let (decoded, selection) = decode_device(&bytes).unwrap();
+        assert_eq!(decoded, info);
+        assert_eq!(selection, (1, settings.alternates.clone()));
+        let whole = bytes.len() - encode_selection(&settings).len();
+        for length in 0..=whole {
+            assert!(decode_device(&bytes[..length]).is_none(), "{length} bytes");
+        }
+        assert_eq!(decode_selection(&[1, 2]), None);
+    }
+
+    #[test]
+    fn every_call_arrives_as_it_was_sent() {
+        let calls = [
+            Call::Claim(1),
+            Call::Release(2),
+            Call::Driver(3),
+            Call::Disconnect(4),
+            Call::Connect(5),
+            Call::SetConfiguration(6),
+            Call::SetInterface(7, 8),
+            Call::ClearHalt(EndpointAddress::r#in(9)),
+            Call::Reset,
+        ];
+        for operation in calls.map(Operation::Call).into_iter().chain([Operation::Open, Operation::Close]) {
+            assert_eq!(CallPayload::new(1, 2, operation).operation(), Some(operation));
+        }
+    }
+
+    #[test]
+    fn a_transfer_arrives_as_it_was_sent_or_not_at_all() {
+        let setup = SetupPacket::new(0xc0, 1, 2, 3, 4);
+        let urb = |endpoint, transfer, length| Urb {
+            address: 7,
+            endpoint,
+            transfer,
+            buffer: vec![0; length],
+            zero_packet: true,
+            short_not_ok: true,
+        };
+        for urb in [
+            urb(EndpointAddress::r#in(0), Transfer::Control(setup), 4),
+            urb(EndpointAddress::r#in(1), Transfer::Interrupt, 8),
+            urb(EndpointAddress::out(2), Transfer::Bulk, 0),
+        ] {
+            assert_eq!(SubmitPayload::new(1, &urb).urb(7, Vec::new()), Some(urb));
+        }
+        let out = urb(EndpointAddress::out(2), Transfer::Bulk, 9);
+        assert_eq!(SubmitPayload::new(1, &out).urb(7, out.buffer.clone()), Some(out.clone()));
+        assert_eq!(SubmitPayload::new(1, &out).urb(7, vec![0; 8]), None, "data of another length");
+        let wrong = urb(EndpointAddress::r#in(0), Transfer::Control(setup), 5);
+        assert_eq!(SubmitPayload::new(1, &wrong).urb(7, Vec::new()), None, "wLength of another length");
+        let wrong = urb(EndpointAddress::out(0), Transfer::Bulk, 0);
+        assert_eq!(SubmitPayload::new(1, &wrong).urb(7, Vec::new()), None, "bulk to endpoint 0");
+    }
+}

@@ -155,17 +155,10 @@ fn no_bytes_on_the_socket_stop_the_bus() {
     let bench = Bench::loopback("b");
     let attached = bench.attach(new_bus());
     let socket = SERVER.root().join("socket");
-    let mut hello = Vec::new();
-    {
-        let mut stream = UnixStream::connect(&socket).unwrap();
-        let mut bytes = [0; 12];
-        stream.read_exact(&mut bytes).unwrap();
-        hello.extend(bytes);
-    }
     let mut random = 0x9e3779b97f4a7c15u64;
     for round in 0..300usize {
         let mut stream = UnixStream::connect(&socket).unwrap();
-        let mut bytes = if round % 4 == 0 { Vec::new() } else { hello.clone() };
+        let mut bytes = if round % 4 == 0 { Vec::new() } else { hello(1).to_vec() };
         // A head that could be one: a kind and number that exist, lengths near the payloads' own.
         for _ in 0..round % 7 {
             let mut next = || {
@@ -191,4 +184,34 @@ fn no_bytes_on_the_socket_stop_the_bus() {
     while bench.pending() > 0 {
         thread::yield_now();
     }
+}
+
+/// What each side says first.
+fn hello(version: u8) -> [u8; 12] {
+    let mut hello = *b"usbfs\0\0\x01\0\0\0\0";
+    hello[8] = version;
+    hello
+}
+
+#[test]
+fn another_version_is_refused() {
+    let socket = SERVER.root().join("socket");
+    for version in [0, 2, 255] {
+        let mut stream = UnixStream::connect(&socket).unwrap();
+        stream.write_all(&hello(version)).unwrap();
+        let mut answer = Vec::new();
+        // Closed with bytes unread, a socket may say so.
+        let _ = stream.read_to_end(&mut answer);
+        assert_eq!(answer, hello(1), "its own version, and nothing else");
+    }
+}
+
+#[test]
+fn a_client_that_does_not_read_is_dropped() {
+    let mut stream = UnixStream::connect(SERVER.root().join("socket")).unwrap();
+    stream.write_all(&hello(1)).unwrap();
+    // A call to a device that is not there: 24 bytes of payload, kind 6.
+    let mut call = [0; 40];
+    (call[0], call[4]) = (24, 6);
+    while stream.write_all(&call).is_ok() {}
 }
