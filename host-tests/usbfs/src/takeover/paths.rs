@@ -243,6 +243,33 @@ unsafe extern "C" fn faccessat(folder: c_int, path: *const c_char, mode: c_int, 
     }
 }
 
+macro_rules! attributes {
+    ($($name:ident),*) => {
+        $(
+            /// # Safety
+            /// As libc's. `ls -l` asks for access lists.
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name(
+                path: *const c_char,
+                name: *const c_char,
+                value: *mut c_void,
+                size: size_t,
+            ) -> ssize_t {
+                // SAFETY: the caller's promise to libc.
+                unsafe {
+                    let real = redirect(path);
+                    let path = real.as_ref().map_or(path, |real| real.as_ptr());
+                    next!($name(path => *const c_char, name => *const c_char, value => *mut c_void, size => size_t)
+                        -> ssize_t, else fail(Errno(libc::ENOSYS)) as ssize_t)
+                }
+            }
+        )*
+        const ATTRIBUTES: &[Definition] = &[$(Definition($name as *const c_void),)*];
+    };
+}
+
+attributes!(getxattr, lgetxattr);
+
 const OTHERS: &[Definition] = &[
     Definition(opendir as *const c_void),
     Definition(readlink as *const c_void),
@@ -251,4 +278,4 @@ const OTHERS: &[Definition] = &[
     Definition(faccessat as *const c_void),
 ];
 
-pub(super) static KEEP: &[&[Definition]] = &[OPENS, FOPENS, OTHERS];
+pub(super) static KEEP: &[&[Definition]] = &[OPENS, FOPENS, ATTRIBUTES, OTHERS];
