@@ -3,12 +3,18 @@
 //! Every test has a bus number of its own: all tests of a program share what libusb sees.
 #![cfg(target_os = "linux")]
 
+use std::sync::mpsc;
 use std::time::Duration;
 
 use gadgets::source_sink::{BULK_IN, BULK_OUT, SourceSinkConfig, SourceSinkGadget};
 use gadgets::{EthernetConfig, EthernetGadget, FastbootConfig, FastbootGadget};
-use rusb::{Context, Device, DeviceHandle, Error, UsbContext};
+use rusb::{Context, Device, DeviceHandle, Error, Hotplug, HotplugBuilder, UsbContext};
 use scenarios::{Bench, Shared, VirtualBoard, VirtualBus, policy};
+use smoltcp::phy::ChecksumCapabilities;
+use smoltcp::wire::{
+    ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetFrame, EthernetProtocol, Icmpv4Packet, Icmpv4Repr,
+    IpProtocol, Ipv4Address, Ipv4Packet, Ipv4Repr,
+};
 use usb::gadget::Gadget;
 
 /// Nothing here takes that long; a test that would hang fails.
@@ -54,22 +60,187 @@ fn the_ethernet_gadget_is_what_was_recorded() {
 }
 
 #[test]
-fn the_rndis_handshake_by_rusb_alone() {
+fn every_descriptor_of_the_ethernet_gadget() {
+    let (_bus, _board, device) = plugged("19-1.3", EthernetGadget::new(EthernetConfig::default()));
+    let mut text = format!("{:#?}\n", device.device_descriptor().expect("a device descriptor"));
+    for index in 0..2 {
+        let configuration = device.config_descriptor(index).expect("a configuration");
+        text += &format!("{configuration:#?}\nextra: {:02x?}\n", configuration.extra());
+        for interface in configuration.interfaces() {
+            for setting in interface.descriptors() {
+                text += &format!("{setting:#?}\nextra: {:02x?}\n", setting.extra());
+                for endpoint in setting.endpoint_descriptors() {
+                    text += &format!("{endpoint:#?}\n");
+                }
+            }
+        }
+    }
+    insta::assert_snapshot!("ethernet_gadget_descriptors", text);
+}
+
+/// RNDIS as a host speaks it: `words` are a message's, little-endian.
+fn message(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// Sends an RNDIS command and gets its answer: status, and what follows the common 16 bytes.
+fn command(handle: &DeviceHandle<Context>, words: &[u32]) -> (u32, Vec<u8>) {
+    let command = message(words);
+    assert_eq!(handle.write_control(0x21, 0, 0, 0, &command, LONG), Ok(command.len()));
+    let mut notification = [0; 8];
+    assert_eq!(handle.read_interrupt(0x82, &mut notification, LONG), Ok(8));
+    assert_eq!(notification, [1, 0, 0, 0, 0, 0, 0, 0], "RESPONSE_AVAILABLE");
+    let mut answer = vec![0; 1025];
+    let length = handle.read_control(0xa1, 1, 0, 0, &mut answer, LONG).expect("an answer");
+    answer.truncate(length);
+    assert_eq!(answer[..4], (words[0] | 0x8000_0000).to_le_bytes(), "the completion of this command");
+    assert_eq!(answer[8..12], words[2].to_le_bytes(), "the request's own number");
+    let status = u32::from_le_bytes(answer[12..16].try_into().expect("four bytes"));
+    (status, answer.split_off(16))
+}
+
+#[test]
+fn the_rndis_handshake_and_a_ping_by_rusb_alone() {
     let (_bus, _board, device) = plugged("12-1.3", EthernetGadget::new(EthernetConfig::default()));
     let handle = device.open().expect("the device opens");
     handle.set_active_configuration(2).expect("RNDIS is selected");
     handle.claim_interface(0).expect("the control interface is free");
     handle.claim_interface(1).expect("the data interface is free");
-    // REMOTE_NDIS_INITIALIZE_MSG: type 2, length 24, request 1, version 1.0, 16 KiB.
-    let initialize: Vec<u8> = [2_u32, 24, 1, 1, 0, 0x4000].iter().flat_map(|word| word.to_le_bytes()).collect();
-    assert_eq!(handle.write_control(0x21, 0, 0, 0, &initialize, LONG), Ok(24));
-    let mut notification = [0; 8];
-    assert_eq!(handle.read_interrupt(0x82, &mut notification, LONG), Ok(8));
-    assert_eq!(notification, [1, 0, 0, 0, 0, 0, 0, 0], "RESPONSE_AVAILABLE");
-    let mut answer = [0; 1025];
-    assert_eq!(handle.read_control(0xa1, 1, 0, 0, &mut answer, LONG), Ok(52));
-    assert_eq!(answer[..4], 0x8000_0002_u32.to_le_bytes(), "REMOTE_NDIS_INITIALIZE_CMPLT");
-    assert_eq!(answer[8..16], [1, 0, 0, 0, 0, 0, 0, 0], "request 1, success");
+    // INITIALIZE 1.0 with 16 KiB; the permanent address; the packet filter.
+    let (status, limits) = command(&handle, &[2, 24, 1, 1, 0, 0x4000]);
+    assert_eq!((status, limits.len()), (0, 52 - 16));
+    let (status, address) = command(&handle, &[4, 28, 2, 0x0101_0101, 0, 0, 0]);
+    let mac = EthernetConfig::default().host_mac;
+    assert_eq!((status, &address[8..]), (0, &mac[..]));
+    assert_eq!(command(&handle, &[5, 32, 3, 0x0001_010e, 4, 20, 0, 0x2d]).0, 0);
+
+    let host = Host { handle, mac };
+    let board = host.resolve();
+    let data = b"a ping by rusb alone";
+    assert_eq!(host.ping(board, data), data);
+}
+
+/// An Ethernet host of a few lines behind RNDIS.
+struct Host {
+    handle: DeviceHandle<Context>,
+    mac: [u8; 6],
+}
+
+const HOST: Ipv4Address = Ipv4Address::new(192, 168, 7, 1);
+const BOARD: Ipv4Address = Ipv4Address::new(192, 168, 7, 2);
+
+impl Host {
+    fn send(&self, to: EthernetAddress, ethertype: EthernetProtocol, length: usize, fill: impl FnOnce(&mut [u8])) {
+        let mut frame = vec![0; 14 + length];
+        let mut ethernet = EthernetFrame::new_unchecked(&mut frame);
+        ethernet.set_dst_addr(to);
+        ethernet.set_src_addr(EthernetAddress(self.mac));
+        ethernet.set_ethertype(ethertype);
+        fill(ethernet.payload_mut());
+        // REMOTE_NDIS_PACKET_MSG: type, length, data offset from the offset's own place, data length.
+        let mut packet = message(&[1, 44 + frame.len() as u32, 36, frame.len() as u32, 0, 0, 0, 0, 0, 0, 0]);
+        packet.extend(frame);
+        assert_eq!(self.handle.write_bulk(1, &packet, LONG), Ok(packet.len()));
+    }
+
+    fn receive(&self) -> Vec<u8> {
+        let mut packet = vec![0; 2048];
+        let length = self.handle.read_bulk(0x81, &mut packet, LONG).expect("a frame");
+        packet.truncate(length);
+        assert_eq!(packet[..4], [1, 0, 0, 0], "REMOTE_NDIS_PACKET_MSG");
+        let data = u32::from_le_bytes(packet[12..16].try_into().expect("four bytes")) as usize;
+        packet[44..44 + data].to_vec()
+    }
+
+    fn resolve(&self) -> EthernetAddress {
+        let request = ArpRepr::EthernetIpv4 {
+            operation: ArpOperation::Request,
+            source_hardware_addr: EthernetAddress(self.mac),
+            source_protocol_addr: HOST,
+            target_hardware_addr: EthernetAddress([0; 6]),
+            target_protocol_addr: BOARD,
+        };
+        self.send(EthernetAddress::BROADCAST, EthernetProtocol::Arp, request.buffer_len(), |payload| {
+            request.emit(&mut ArpPacket::new_unchecked(payload));
+        });
+        let frame = self.receive();
+        let packet = ArpPacket::new_checked(&frame[14..]).expect("an ARP packet");
+        match ArpRepr::parse(&packet).expect("an ARP packet of IPv4") {
+            ArpRepr::EthernetIpv4 {
+                operation: ArpOperation::Reply,
+                source_hardware_addr,
+                source_protocol_addr,
+                ..
+            } => {
+                assert_eq!(source_protocol_addr, BOARD);
+                source_hardware_addr
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn ping(&self, board: EthernetAddress, data: &[u8]) -> Vec<u8> {
+        let checksums = ChecksumCapabilities::default();
+        let echo = Icmpv4Repr::EchoRequest { ident: 1, seq_no: 1, data };
+        let ip = Ipv4Repr {
+            src_addr: HOST,
+            dst_addr: BOARD,
+            next_header: IpProtocol::Icmp,
+            payload_len: echo.buffer_len(),
+            hop_limit: 64,
+        };
+        self.send(board, EthernetProtocol::Ipv4, ip.buffer_len() + echo.buffer_len(), |payload| {
+            let mut packet = Ipv4Packet::new_unchecked(payload);
+            ip.emit(&mut packet, &checksums);
+            echo.emit(&mut Icmpv4Packet::new_unchecked(packet.payload_mut()), &checksums);
+        });
+        let frame = self.receive();
+        let packet = Ipv4Packet::new_checked(&frame[14..]).expect("an IPv4 packet");
+        let reply = Icmpv4Packet::new_checked(packet.payload()).expect("an ICMP packet");
+        match Icmpv4Repr::parse(&reply, &checksums).expect("a sound ICMP packet") {
+            Icmpv4Repr::EchoReply { ident: 1, seq_no: 1, data } => data.to_vec(),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// What hot-plug told: arrived or left, bus, address.
+struct Heard(mpsc::Sender<(bool, u8, u8)>);
+
+impl Hotplug<Context> for Heard {
+    fn device_arrived(&mut self, device: Device<Context>) {
+        let _ = self.0.send((true, device.bus_number(), device.address()));
+    }
+
+    fn device_left(&mut self, device: Device<Context>) {
+        let _ = self.0.send((false, device.bus_number(), device.address()));
+    }
+}
+
+#[test]
+fn hot_plug_tells_of_a_board_both_ways() {
+    assert!(rusb::has_hotplug());
+    let context = Context::new().expect("libusb starts");
+    let (sender, heard) = mpsc::channel();
+    let registration = HotplugBuilder::new().enumerate(false).register(&context, Box::new(Heard(sender)));
+    let _registration = registration.expect("hot-plug is there");
+    let wait = |wanted: (bool, u8)| {
+        let end = std::time::Instant::now() + LONG;
+        loop {
+            assert!(std::time::Instant::now() < end, "{wanted:?} was not heard of");
+            context.handle_events(Some(SHORT)).expect("libusb handles events");
+            if heard.try_iter().any(|(arrived, bus, _)| (arrived, bus) == wanted) {
+                return;
+            }
+        }
+    };
+    let bus = VirtualBus::start().expect("a bus");
+    let bench = Bench::new().port("20-1.3".parse().expect("a port"));
+    let board = bus.plug(bench, FastbootGadget::new(FastbootConfig::default())).expect("the board is set up");
+    board.wait(LONG).expect("the device comes");
+    wait((true, 20));
+    board.unplug();
+    wait((false, 20));
 }
 
 #[test]
