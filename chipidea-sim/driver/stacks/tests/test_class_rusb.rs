@@ -318,6 +318,43 @@ fn interrupt_loopback(host: &Host) {
     }
 }
 
+fn halts(host: &Host) {
+    let (mut data, odd) = ([0; BULK], pattern(1, 33));
+    for _ in 0..2 {
+        // One packet each way, so that the toggles would differ.
+        host.bulk_loopback(&odd);
+        host.interrupt_loopback(&odd[..31]);
+        for endpoint in [BULK_OUT, BULK_IN, INTERRUPT_OUT, INTERRUPT_IN] {
+            // SET_FEATURE(ENDPOINT_HALT) (USB 2.0 §9.4.9).
+            assert_eq!(host.handle.write_control(0x02, 3, 0, endpoint.into(), &[], LONG), Ok(0));
+        }
+        assert_eq!(host.handle.write_bulk(BULK_OUT, &odd, LONG), Err(Error::Pipe));
+        assert_eq!(host.handle.read_bulk(BULK_IN, &mut data, LONG), Err(Error::Pipe));
+        assert_eq!(host.handle.write_interrupt(INTERRUPT_OUT, &odd[..31], LONG), Err(Error::Pipe));
+        assert_eq!(host.handle.read_interrupt(INTERRUPT_IN, &mut data[..31], LONG), Err(Error::Pipe));
+        for endpoint in [BULK_OUT, BULK_IN, INTERRUPT_OUT, INTERRUPT_IN] {
+            assert_eq!(host.handle.clear_halt(endpoint), Ok(()));
+        }
+    }
+    host.bulk_loopback(&odd);
+    host.interrupt_loopback(&odd[..31]);
+}
+
+fn configuration_again(host: &Host) {
+    let odd = pattern(1, 33);
+    for _ in 0..2 {
+        host.bulk_loopback(&odd);
+        host.interrupt_loopback(&odd[..31]);
+        // USB 2.0 §9.1.1.5: toggles start again. usbfs wants every interface to be free for it.
+        assert_eq!(host.handle.set_active_configuration(CONFIGURATION_VALUE), Err(Error::Busy));
+        host.handle.release_interface(INTERFACE).expect("the interface was claimed");
+        assert_eq!(host.handle.set_active_configuration(CONFIGURATION_VALUE), Ok(()));
+        host.handle.claim_interface(INTERFACE).expect("the interface is free");
+    }
+    host.bulk_loopback(&odd);
+    host.interrupt_loopback(&odd[..31]);
+}
+
 /// Bytes of a transfer of a bench, and transfers.
 const BENCH: (usize, usize) = (64 << 10, 16);
 
@@ -371,6 +408,8 @@ checks! {
     "41-1.3": bulk_ends,
     "42-1.3": waiting_reads,
     "43-1.3": interrupt_loopback,
-    "44-1.3": bench_bulk_write,
-    "45-1.3": bench_bulk_read,
+    "44-1.3": halts,
+    "45-1.3": configuration_again,
+    "46-1.3": bench_bulk_write,
+    "47-1.3": bench_bulk_read,
 }
