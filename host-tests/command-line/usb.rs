@@ -111,15 +111,26 @@ fn nothing_is_left_behind() {
     let killed = Command::new("kill").arg(child.id().to_string()).status().expect("kill is there");
     assert!(killed.success());
     let status = child.wait().expect("it ends");
-    assert_eq!(status.code(), Some(128 + 9), "the command was killed");
+    assert_eq!(status.code(), Some(128 + 15), "the command got the signal");
     assert!(!std::path::Path::new(root.trim()).exists(), "{root}");
+}
+
+/// A program that does not get the bus would see the machine's own.
+#[test]
+fn without_its_library_nothing_is_started() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_poolproof"));
+    let output = command.args(["usb", "--", "echo", "started"]).env("USBFS_SHIM_LIBRARY", "/nowhere").output();
+    let output = output.expect("it starts");
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    assert_eq!(stdout(&output), "");
+    assert!(stderr(&output).contains("USBFS_SHIM_LIBRARY"), "{}", stderr(&output));
 }
 
 #[test]
 fn wrong_usage_is_129() {
     for (arguments, expected) in [
         (&["usb"][..], "required"),
-        (&["usb", "--", "no-such-program"], "cannot start no-such-program"),
+        (&["usb", "--", "no-such-program"], "cannot start \"no-such-program\""),
         (&["usb", "--pool", "linkd", "--", "true"], "Did you mean `linked`?"),
         (&["usb", "--gadget", "toaster", "--", "true"], "[possible values: ethernet, fastboot, source-sink]"),
         (&["usb", "--port", "x", "--", "true"], "5-1.3"),

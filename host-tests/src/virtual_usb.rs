@@ -60,6 +60,17 @@ pub struct VirtualBoard {
     presence: Arc<Presence>,
 }
 
+/// Why a device is not there.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Absence {
+    /// It did not come in time.
+    #[error("no device after {} s", .0.as_secs_f64())]
+    NotYet(Duration),
+    /// The host gave up on it, or it cannot be shown: why, in words.
+    #[error("{0}")]
+    Failed(String),
+}
+
 /// What libusb sees of a board.
 #[derive(Default)]
 struct Presence {
@@ -125,8 +136,8 @@ impl VirtualBoard {
     /// Waits until the device is there: its bus number and address.
     ///
     /// # Errors
-    /// Why it did not come, in the host's words, or that it did not in time.
-    pub fn wait(&self, timeout: Duration) -> Result<(u8, u8), String> {
+    /// [`Absence`]: why it did not come, or that it did not in time.
+    pub fn wait(&self, timeout: Duration) -> Result<(u8, u8), Absence> {
         let end = Instant::now() + timeout;
         let mut state = self.presence.state.lock();
         loop {
@@ -134,10 +145,10 @@ impl VirtualBoard {
                 return Ok((attached.bus(), attached.address()));
             }
             if let Some(failure) = state.failure.take() {
-                return Err(failure);
+                return Err(Absence::Failed(failure));
             }
             if self.presence.changed.wait_until(&mut state, end).timed_out() {
-                return Err(format!("no device after {} s", timeout.as_secs_f64()));
+                return Err(Absence::NotYet(timeout));
             }
         }
     }

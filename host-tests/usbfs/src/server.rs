@@ -86,6 +86,10 @@ impl Server {
     /// The shared library was not found; see [`library`].
     pub fn environment(&self) -> io::Result<[(OsString, OsString); 2]> {
         let mut preload = library()?.into_os_string();
+        if preload.as_encoded_bytes().iter().any(|byte| b" :".contains(byte)) {
+            let text = format!("{} holds a space or a colon, which {PRELOAD} cannot carry", preload.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
         if let Some(others) = std::env::var_os(PRELOAD).filter(|others| !others.is_empty()) {
             preload.push(":");
             preload.push(others);
@@ -114,7 +118,9 @@ const LIBRARY: &str = "libusbfs_shim.so";
 /// It is in none of these places.
 pub fn library() -> io::Result<PathBuf> {
     if let Some(path) = std::env::var_os(LIBRARY_VARIABLE) {
-        return Ok(path.into());
+        // A path that leads nowhere must not start a program without the bus: it would see the machine's own.
+        let absolute = std::fs::canonicalize(&path);
+        return absolute.map_err(|error| io::Error::new(error.kind(), format!("{LIBRARY_VARIABLE}: {error}")));
     }
     let executable = std::env::current_exe()?;
     let folder = executable.parent().unwrap_or(Path::new("/"));
