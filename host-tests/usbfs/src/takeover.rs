@@ -16,7 +16,7 @@ use libc::c_int;
 
 use crate::error::Errno;
 
-/// The function of the same name in the next library: libc's.
+/// The function of the same name in the next library: libc's or libudev's.
 pub(crate) struct Next<F> {
     name: &'static CStr,
     address: AtomicPtr<c_void>,
@@ -36,6 +36,9 @@ impl<F: Copy> Next<F> {
         if address.is_null() {
             // SAFETY: a terminated name; RTLD_NEXT is where this library's own definitions are passed over.
             address = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+            if address.is_null() {
+                address = in_libudev(self.name);
+            }
             self.address.store(address, Ordering::Relaxed);
         }
         if address.is_null() {
@@ -44,6 +47,18 @@ impl<F: Copy> Next<F> {
         // SAFETY: F is a function pointer of the same size and, as `new` was promised, of this function's type.
         Some(unsafe { std::mem::transmute_copy(&address) })
     }
+}
+
+/// Looks into a libudev that came with a plug-in (`dlopen` without `RTLD_GLOBAL`): RTLD_NEXT does not reach that far.
+fn in_libudev(name: &CStr) -> *mut c_void {
+    // SAFETY: a terminated name. Nothing is loaded and run by it; the handle only counts one more user, so that what is
+    // found in the library stays where it is.
+    let library = unsafe { libc::dlopen(c"libudev.so.1".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+    if library.is_null() {
+        return ptr::null_mut();
+    }
+    // SAFETY: an open library and a terminated name.
+    unsafe { libc::dlsym(library, name.as_ptr()) }
 }
 
 /// Calls libc's function of the name, with the given types.

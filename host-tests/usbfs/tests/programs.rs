@@ -102,6 +102,25 @@ fn lsusb_draws_the_tree() {
     assert_eq!(interfaces, [(Some(3), Some(7), Some(0)), (Some(3), Some(7), Some(1))], "{text}");
 }
 
+/// As PyUSB does it: libusb and with it libudev come by `dlopen`, where RTLD_NEXT does not see them.
+#[test]
+fn a_libusb_that_is_loaded_as_a_plug_in_lists_the_device() {
+    let Some(mut python) = installed("python3", "python3") else { return };
+    let attached = Bench::loopback("plug-in").attach(new_bus());
+    let program = "import ctypes as c
+usb = c.CDLL('libusb-1.0.so.0')
+print('init', usb.libusb_init(None))
+devices = c.POINTER(c.c_void_p)()
+usb.libusb_get_device_list.restype = c.c_ssize_t
+for at in range(usb.libusb_get_device_list(None, c.byref(devices))):
+    device = c.c_void_p(devices[at])
+    print(usb.libusb_get_bus_number(device), usb.libusb_get_device_address(device))
+";
+    let text = output(python.args(["-c", program]));
+    let (bus, device) = (attached.bus(), attached.address());
+    assert!(text.starts_with("init 0\n") && text.contains(&format!("\n{bus} {device}\n")), "{text}");
+}
+
 #[test]
 fn fastboot_reads_a_variable_and_flashes() {
     let Some(mut fastboot) = installed("fastboot", "fastboot") else { return };
