@@ -1,20 +1,19 @@
 //! `poolproof usb`: a command with a simulated board on its USB bus.
 
+mod signals;
+
 use std::io::{self, Write};
-use std::process::{Child, ExitCode, ExitStatus};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
 use scenarios::gadgets::source_sink::{SourceSinkConfig, SourceSinkGadget};
 use scenarios::gadgets::{EthernetConfig, EthernetGadget, FastbootConfig, FastbootGadget};
-use scenarios::{Absence, Bench, LiveError, PortPath, ServedBus, VirtualBoard, policy};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use scenarios::{Absence, Bench, CommandError, LiveError, PortPath, ServedBus, VirtualBoard, policy};
 
 use crate::cli::{Gadget, Usb};
 use crate::error::Error;
 use crate::names::find;
+use signals::Signals;
 
 /// How long a board may take until its device is there or its host has complained.
 const APPEARS: Duration = Duration::from_secs(20);
@@ -32,14 +31,17 @@ pub(crate) fn usb(arguments: &Usb) -> Result<ExitCode, Error> {
     // First of all: whatever ends this program must not leave the bus's folder behind.
     let signals = Signals::register()?;
     let served = ServedBus::start().map_err(Error::internal)?;
+    let mut command = served.command(program).map_err(|error| match error {
+        CommandError::Program(error) => Error::usage(error.to_string()),
+        CommandError::Library(error) => Error::internal(error.to_string()),
+    })?;
     let board = plug(&served, bench, arguments.gadget).map_err(|error| Error::usage(error.to_string()))?;
     if let Some(signal) = appears(&board, &signals)? {
         return Ok(ended_by(signal));
     }
-    let mut command = served.command(program).map_err(|error| Error::internal(error.to_string()))?;
     let child = command.args(rest).spawn();
     let child = child.map_err(|error| Error::usage(format!("cannot start {program:?}: {error}")))?;
-    let status = signals.wait(child)?;
+    let status = signals.wait(child, LOOK)?;
     drop(board);
     Ok(code(status))
 }
@@ -73,63 +75,6 @@ fn appears(board: &VirtualBoard, signals: &Signals) -> Result<Option<i32>, Error
             board.log().iter().try_for_each(|line| writeln!(out, "  {line}"))?;
             return Ok(None);
         }
-    }
-}
-
-/// Signals that end this program: they end the command first, so that nothing is left behind.
-struct Signals(Arc<AtomicUsize>);
-
-impl Signals {
-    /// How long the command may take to end after a signal.
-    const GRACE: Duration = Duration::from_secs(2);
-
-    fn register() -> Result<Self, Error> {
-        let received = Arc::new(AtomicUsize::new(0));
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            // Signal numbers are small and positive.
-            let registered = signal_hook::flag::register_usize(signal, Arc::clone(&received), signal as usize);
-            registered.map_err(|error| Error::internal(format!("signal {signal}: {error}")))?;
-        }
-        Ok(Self(received))
-    }
-
-    /// A signal that came since the last look.
-    fn take(&self) -> Option<i32> {
-        i32::try_from(self.0.swap(0, Ordering::Relaxed)).ok().filter(|&signal| signal != 0)
-    }
-
-    /// Waits for the command. A signal goes on to it; if it does not end by that, it is killed.
-    fn wait(&self, mut child: Child) -> Result<ExitStatus, Error> {
-        let mut ends_by: Option<Instant> = None;
-        loop {
-            let status = child.try_wait().map_err(|error| Error::internal(format!("the command is lost: {error}")))?;
-            if let Some(status) = status {
-                return Ok(status);
-            }
-            if let Some(signal) = self.take() {
-                pass_on(signal, &child);
-                ends_by.get_or_insert_with(|| Instant::now() + Self::GRACE);
-            }
-            if ends_by.is_some_and(|end| Instant::now() > end) {
-                // It may have ended by itself meanwhile.
-                let _ = child.kill();
-            }
-            std::thread::sleep(LOOK);
-        }
-    }
-}
-
-/// Sends a signal on to the command. From a terminal it has SIGINT already; a second one does no harm.
-fn pass_on(signal: i32, child: &Child) {
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let signal = match signal {
-        SIGINT => Signal::INT,
-        SIGHUP => Signal::HUP,
-        _ => Signal::TERM,
-    };
-    if let Some(pid) = pid {
-        // It may have ended by itself meanwhile.
-        let _ = kill_process(pid, signal);
     }
 }
 

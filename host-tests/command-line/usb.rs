@@ -1,7 +1,9 @@
 //! `poolproof usb`: unmodified programs of the distribution see a simulated board.
 
-use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 
 use super::{poolproof, stderr, stdout};
 
@@ -75,7 +77,7 @@ fn fastboot_talks_and_flashes() {
     let Some(output) = fastboot(&["getvar", "product"]) else { return };
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(stderr(&output).contains("product: msm8916"), "{}", stderr(&output));
-    let image = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("image-{}", std::process::id()));
+    let image = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("image-{}", std::process::id()));
     std::fs::write(&image, vec![0x5a; 3_000_000]).expect("the image is written");
     let output = fastboot(&["flash", "boot", image.to_str().expect("a path in UTF-8")]);
     std::fs::remove_file(&image).expect("the image is removed");
@@ -100,19 +102,19 @@ fn nothing_is_left_behind() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let root = stdout(&output);
     assert!(!root.trim().is_empty());
-    assert!(!std::path::Path::new(root.trim()).exists(), "{root}");
+    assert!(!Path::new(root.trim()).exists(), "{root}");
     // And when it is told to end.
     let mut command = Command::new(env!("CARGO_BIN_EXE_poolproof"));
     let child = command.args(["usb", "--", "sh", "-c", r#"echo "$USBFS_SHIM_ROOT"; exec sleep 1000"#]);
-    let mut child = child.stdout(std::process::Stdio::piped()).spawn().expect("it starts");
+    let mut child = child.stdout(Stdio::piped()).spawn().expect("it starts");
     let mut root = String::new();
-    let mut stdout = std::io::BufReader::new(child.stdout.take().expect("a pipe"));
-    std::io::BufRead::read_line(&mut stdout, &mut root).expect("the folder's name");
+    let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+    stdout.read_line(&mut root).expect("the folder's name");
     let killed = Command::new("kill").arg(child.id().to_string()).status().expect("kill is there");
     assert!(killed.success());
     let status = child.wait().expect("it ends");
     assert_eq!(status.code(), Some(128 + 15), "the command got the signal");
-    assert!(!std::path::Path::new(root.trim()).exists(), "{root}");
+    assert!(!Path::new(root.trim()).exists(), "{root}");
 }
 
 /// A program that does not get the bus would see the machine's own.
@@ -126,14 +128,65 @@ fn without_its_library_nothing_is_started() {
     assert!(stderr(&output).contains("USBFS_SHIM_LIBRARY"), "{}", stderr(&output));
 }
 
+/// A program of the assembler's own making: nothing of libc, so nothing takes a preloaded library.
+fn static_program(folder: &Path) -> PathBuf {
+    let (source, program) = (folder.join("static.s"), folder.join("static"));
+    std::fs::write(&source, ".globl _start\n_start:\n").expect("the source is written");
+    let mut cc = Command::new("cc");
+    cc.args(["-static", "-nostdlib", "-o"]).arg(&program).arg(&source);
+    assert!(cc.status().expect("a C compiler").success());
+    program
+}
+
+/// Whoever cannot be shown the bus would see the machine's own.
+#[test]
+fn what_cannot_see_the_board_is_not_started() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("reach-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("the folder is made");
+    let program = static_program(&folder);
+    let script = folder.join("script");
+    std::fs::write(&script, format!("#! {} -x\n", program.display())).expect("the script is written");
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("it may be run");
+    for program in [&program, &script] {
+        let output = poolproof(&["usb", "--", program.to_str().expect("a path in UTF-8")]);
+        assert_eq!(output.status.code(), Some(129), "{program:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains("is linked statically"), "{program:?}: {}", stderr(&output));
+    }
+    std::fs::remove_dir_all(&folder).expect("the folder is removed");
+}
+
+/// What a command has started and does not end by itself.
+#[test]
+fn a_signal_ends_what_the_command_started_too() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_poolproof"));
+    // The inner shell takes no notice of the signal, and its parent ends at once.
+    let script = r#"sh -c 'trap "" TERM; echo $$; while :; do sleep 1; done' & wait"#;
+    let mut child = command.args(["usb", "--", "sh", "-c", script]).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut pid = String::new();
+    stdout.read_line(&mut pid).expect("the inner shell's number");
+    assert!(Command::new("kill").arg(child.id().to_string()).status().expect("kill is there").success());
+    assert_eq!(child.wait().expect("it ends").code(), Some(128 + 15));
+    assert!(!Path::new("/proc").join(pid.trim()).exists(), "{pid}");
+}
+
+#[test]
+fn nohup_means_it() {
+    let script = r#"trap "" HUP; exec "$0" usb -- sh -c 'kill -HUP $PPID; echo alive'"#;
+    let output = Command::new("sh").args(["-c", script, env!("CARGO_BIN_EXE_poolproof")]).output().expect("it starts");
+    assert_eq!((output.status.code(), &*stdout(&output)), (Some(0), "alive\n"), "{}", stderr(&output));
+}
+
 #[test]
 fn wrong_usage_is_129() {
     for (arguments, expected) in [
         (&["usb"][..], "required"),
-        (&["usb", "--", "no-such-program"], "cannot start \"no-such-program\""),
+        (&["usb", "--", "no-such-program"], "\"no-such-program\" is no program in PATH"),
+        (&["usb", "--", "/nowhere/program"], "/nowhere/program: No such file or directory"),
         (&["usb", "--pool", "linkd", "--", "true"], "Did you mean `linked`?"),
         (&["usb", "--gadget", "toaster", "--", "true"], "[possible values: ethernet, fastboot, source-sink]"),
         (&["usb", "--port", "x", "--", "true"], "5-1.3"),
+        (&["usb", "--port", "5-16", "--", "true"], "5-16: no such place (bus from 1, one to six ports from 1 to 15)"),
     ] {
         let output = poolproof(arguments);
         assert_eq!(output.status.code(), Some(129), "{arguments:?}: {}", stderr(&output));

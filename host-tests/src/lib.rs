@@ -75,7 +75,7 @@ pub use sides::DEVICES;
 pub use trace::{TraceLine, TraceLog};
 pub use verdict::{Failure, Verdict};
 #[cfg(target_os = "linux")]
-pub use virtual_usb::{Absence, ServedBus, VirtualBoard, VirtualBus};
+pub use virtual_usb::{Absence, CommandError, ServedBus, VirtualBoard, VirtualBus};
 pub use witness::Witnessed;
 
 #[cfg(doctest)]

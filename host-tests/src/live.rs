@@ -72,6 +72,9 @@ pub enum LiveError {
     /// Its driver does not start.
     #[error("{0}")]
     Boot(Failure),
+    /// Its port is none that a device can be shown at.
+    #[error("{0}")]
+    Port(String),
     /// The operating system gave no thread.
     #[error("no thread for the bus: {0}")]
     Thread(#[from] io::Error),

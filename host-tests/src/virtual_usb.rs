@@ -3,7 +3,6 @@
 //! Linux only, and only in programs that link this crate or preload [`usbfs_shim`]: see there for what it takes over.
 
 use std::ffi::OsStr;
-use std::io;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,6 +12,7 @@ use usb::EndpointAddress;
 use usb::gadget::Gadget;
 use usb::urb::{Urb, UrbError};
 use usb_host::Device;
+pub use usbfs_shim::CommandError;
 use usbfs_shim::{Attached, Backend, DeviceInfo, Done};
 
 use crate::bench::Bench;
@@ -98,8 +98,10 @@ impl VirtualBus {
     /// enumerated it, and only then.
     ///
     /// # Errors
-    /// [`LiveError`], if the board cannot be set up.
+    /// [`LiveError`], if the board cannot be set up, or its port is none that programs can be shown.
     pub fn plug(&self, bench: Bench, gadget: impl Gadget + 'static) -> Result<VirtualBoard, LiveError> {
+        let port = bench.port_path();
+        DeviceInfo::check_ports(port.bus, &port.ports).map_err(|error| LiveError::Port(error.to_string()))?;
         let presence = Arc::new(Presence::default());
         let events = Events { port: bench.port_path().clone(), presence: Arc::clone(&presence) };
         Ok(VirtualBoard { board: self.0.plug(bench, gadget, events)?, presence })
@@ -123,11 +125,11 @@ impl ServedBus {
         &self.bus
     }
 
-    /// A command that runs with the bus in its view and nothing else of USB. Static and setuid programs do not see it.
+    /// A command that runs with the bus in its view and nothing else of USB.
     ///
     /// # Errors
-    /// The shim's shared library was not found.
-    pub fn command(&self, program: impl AsRef<OsStr>) -> io::Result<Command> {
+    /// [`CommandError`]: the program would not see the bus, as a static one, or the shim's shared library was not found.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Result<Command, CommandError> {
         self.server.command(program)
     }
 }

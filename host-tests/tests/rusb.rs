@@ -9,7 +9,7 @@ use std::time::Duration;
 use gadgets::source_sink::{BULK_IN, BULK_OUT, SourceSinkConfig, SourceSinkGadget};
 use gadgets::{EthernetConfig, EthernetGadget, FastbootConfig, FastbootGadget};
 use rusb::{Context, Device, DeviceHandle, Error, Hotplug, HotplugBuilder, UsbContext};
-use scenarios::{Bench, Shared, VirtualBoard, VirtualBus, policy};
+use scenarios::{Absence, Bench, Shared, VirtualBoard, VirtualBus, policy};
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
     ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetFrame, EthernetProtocol, Icmpv4Packet, Icmpv4Repr,
@@ -361,4 +361,14 @@ fn with_the_pool_of_2023_no_device_appears_and_the_log_says_why() {
         assert!(board.wait(SHORT).is_err(), "no device comes");
     }
     assert!(find(18, 3).is_none());
+}
+
+#[test]
+fn a_board_at_a_port_that_is_taken_is_said_to_be_there() {
+    let (bus, _board, device) = plugged("9-2", SourceSinkGadget::new(SourceSinkConfig::default()));
+    let second = Bench::new().port("9-2".parse().unwrap());
+    let second = bus.plug(second, SourceSinkGadget::new(SourceSinkConfig::default())).unwrap();
+    let absence = second.wait(LONG).unwrap_err();
+    assert_eq!(absence, Absence::Failed("9-2 has a device".to_owned()));
+    assert_eq!(device.port_numbers(), Ok(vec![2]));
 }

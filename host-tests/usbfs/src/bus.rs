@@ -95,7 +95,7 @@ pub fn attach(info: DeviceInfo, backend: Arc<dyn Backend>) -> Result<Attached, A
 impl Bus {
     fn check_free(&self, info: &DeviceInfo) -> Result<(), AttachError> {
         if self.devices.contains_key(&(info.bus, info.address)) {
-            return Err(AttachError::Address { bus: info.bus, address: info.address });
+            return Err(AttachError::Taken { bus: info.bus, address: info.address });
         }
         let taken = |ports: &[u8]| {
             let is_hub = self.hubs.contains_key(&(info.bus, ports.to_vec()));
@@ -144,7 +144,7 @@ impl Bus {
             return Ok(1);
         }
         let free = |address: &u8| *address != info.address && !self.devices.contains_key(&(info.bus, *address));
-        (2..=127).rev().find(free).ok_or(AttachError::Address { bus: info.bus, address: 127 })
+        (2..=127).rev().find(free).ok_or(AttachError::Taken { bus: info.bus, address: 127 })
     }
 
     fn add(

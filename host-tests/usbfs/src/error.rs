@@ -6,6 +6,8 @@ use libc::c_int;
 use thiserror::Error;
 use usb::UrbError;
 
+use crate::program::Unreachable;
+
 /// A positive error number, as an ioctl leaves it in `errno`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Errno(pub(crate) c_int);
@@ -30,7 +32,7 @@ pub enum AttachError {
     Client(String),
     /// Bus and address are in use.
     #[error("bus {bus} has a device with address {address}")]
-    Address {
+    Taken {
         /// Bus number.
         bus: u8,
         /// Device address.
@@ -39,18 +41,17 @@ pub enum AttachError {
     /// The port is in use, or is below a device that is no hub of ours.
     #[error("{0} has a device")]
     Port(String),
-    /// A place that no USB device has: bus 1 to 255, one to six ports from 1 to 15, address 2 to 127.
-    #[error(
-        "bus {bus}, ports {ports:?}, address {address}: no such place (bus from 1, one to six ports from 1 to 15, address 2 to 127)"
-    )]
+    /// A place that no USB device has: bus 1 to 255, one to six ports from 1 to 15.
+    #[error("{}: no such place (bus from 1, one to six ports from 1 to 15)", crate::info::name(*.bus, .ports))]
     Place {
         /// Bus number.
         bus: u8,
         /// Ports from the root hub down.
         ports: Vec<u8>,
-        /// Device address.
-        address: u8,
     },
+    /// An address that no USB device has. 1 is the root hub's.
+    #[error("address {0}: a device's is from 2 to 127")]
+    Address(u8),
     /// The descriptors do not begin with a device descriptor, or a configuration is cut off.
     #[error("{length} bytes of descriptors are no device descriptor followed by its configurations")]
     Descriptors {
@@ -60,4 +61,15 @@ pub enum AttachError {
     /// The folder with the bus's files could not be written.
     #[error("cannot write the bus's files")]
     Files(#[from] io::Error),
+}
+
+/// Why a program cannot be started with the bus in its view.
+#[derive(Debug, Error)]
+pub enum CommandError {
+    /// The program is none, or takes no preloaded library.
+    #[error(transparent)]
+    Program(#[from] Unreachable),
+    /// The library is not there, or cannot be named.
+    #[error(transparent)]
+    Library(#[from] io::Error),
 }

@@ -77,15 +77,19 @@ impl DeviceInfo {
     }
 
     pub(crate) fn check(&self) -> Result<(), AttachError> {
-        let place = self.bus > 0
-            && (2..=127).contains(&self.address)
-            && (1..=Self::MOST_PORTS).contains(&self.ports.len())
-            && self.ports.iter().all(|port| (1..=Self::HUB_PORTS).contains(port));
-        if place {
-            Ok(())
-        } else {
-            Err(AttachError::Place { bus: self.bus, ports: self.ports.clone(), address: self.address })
-        }
+        Self::check_ports(self.bus, &self.ports)?;
+        if (2..=127).contains(&self.address) { Ok(()) } else { Err(AttachError::Address(self.address)) }
+    }
+
+    /// Whether a device can be attached at these ports, as long as nothing else is.
+    ///
+    /// # Errors
+    /// [`AttachError::Place`], if a bus has no such place.
+    pub fn check_ports(bus: u8, ports: &[u8]) -> Result<(), AttachError> {
+        let place = bus > 0
+            && (1..=Self::MOST_PORTS).contains(&ports.len())
+            && ports.iter().all(|port| (1..=Self::HUB_PORTS).contains(port));
+        if place { Ok(()) } else { Err(AttachError::Place { bus, ports: ports.to_vec() }) }
     }
 }
 

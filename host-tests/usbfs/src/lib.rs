@@ -78,6 +78,8 @@
 //!
 //! # What is not
 //! - Static programs, setuid programs (the loader ignores LD_PRELOAD), and system calls made without libc are out of reach.
+//!   [`Server::command`] refuses to start such a program ([`Unreachable`]); what a program starts in its turn is not looked
+//!   at, and a static one there sees the machine's own bus.
 //! - Isochronous transfers (EINVAL), streams, RESETEP, claims of hub ports, power management, mmap of transfer memory,
 //!   DISCSIGNAL and signals on completion (ENOTTY, or never sent). USB 3.
 //! - Paths relative to a folder's descriptor (`openat` in `/dev/bus/usb`) reach files, not devices; so do `chdir`,
@@ -87,7 +89,8 @@
 //! - A child of fork without exec that uses its parent's descriptors: they answer ENODEV there. A child that execs a program
 //!   with the library preloaded is a client like others.
 //! - A signal ends REAPURB with EINTR, but not CONTROL and BULK, which their timeouts end.
-//! - A bus's folder (`usbfs-shim.PID.…` in TMPDIR, else in `/dev/shm` or `/tmp`) is removed at exit, not when its process is killed.
+//! - A bus's folder (`usbfs-shim.PID.…` in TMPDIR if that is an absolute path of 64 bytes at most, else in `/dev/shm` or
+//!   `/tmp`) is removed at exit; that of a killed process stays until the next bus is made there.
 //!
 //! Linux with glibc only; elsewhere the crate is empty.
 
@@ -98,12 +101,15 @@ mod bus;
 mod client;
 mod error;
 mod fd_table;
+mod folder;
 mod host_device;
 mod hub;
 mod info;
 mod ioctl;
 mod node;
 mod open_file;
+mod outgoing;
+mod program;
 mod protocol;
 mod readiness;
 mod root;
@@ -116,7 +122,8 @@ mod uevents;
 
 pub use backend::{Backend, Done};
 pub use bus::{Attached, attach};
-pub use error::AttachError;
+pub use error::{AttachError, CommandError};
 pub use info::DeviceInfo;
+pub use program::{Unreachable, reachable};
 pub use root::ROOT_VARIABLE;
 pub use server::{LIBRARY_VARIABLE, Server, library, serve};

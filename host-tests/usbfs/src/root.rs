@@ -1,7 +1,7 @@
 //! Where the bus's files lie, and whether the bus is this process's own.
 
-use std::ffi::{CString, OsStr};
-use std::fs;
+use std::ffi::CString;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 
 use crate::AttachError;
 use crate::fd_table::this_process;
+use crate::folder;
 
 /// The environment variable with the folder of a bus that another process serves.
 pub const ROOT_VARIABLE: &str = "USBFS_SHIM_ROOT";
@@ -29,6 +30,8 @@ pub(crate) struct Root {
     pub(crate) role: Role,
     /// The process that found it.
     pub(crate) process: libc::pid_t,
+    /// Locked as long as the bus lives.
+    _lock: Option<File>,
 }
 
 impl Root {
@@ -43,7 +46,9 @@ static ROOT: OnceLock<Option<Root>> = OnceLock::new();
 /// The bus's folder; `None` if this process has nothing to do with any bus: preloaded, and no folder named.
 pub(crate) fn root() -> Option<&'static Root> {
     ROOT.get_or_init(|| match std::env::var_os(ROOT_VARIABLE) {
-        Some(path) if !path.is_empty() => Some(Root { path: path.into(), role: Role::Client, process: this_process() }),
+        Some(path) if !path.is_empty() => {
+            Some(Root { path: path.into(), role: Role::Client, process: this_process(), _lock: None })
+        }
         _ if linked_in() => create().ok(),
         _ => None,
     })
@@ -79,32 +84,25 @@ fn linked_in() -> bool {
 }
 
 fn create() -> io::Result<Root> {
-    // A socket's path has 108 bytes: a deep temporary folder is no place for one.
+    // A socket's path has 108 bytes: a deep temporary folder is no place for one. Neither is one that is another folder
+    // once the program changes its own.
     const MOST_BYTES: usize = 64;
-    let named = std::env::var_os("TMPDIR").map(PathBuf::from).filter(|folder| folder.as_os_str().len() <= MOST_BYTES);
+    let fits = |folder: &PathBuf| folder.is_absolute() && folder.as_os_str().len() <= MOST_BYTES;
+    let named = std::env::var_os("TMPDIR").map(PathBuf::from).filter(fits);
     // Shared memory, as sysfs is in memory too, and where there is none, files.
     let mut folders = named.into_iter().chain(["/dev/shm".into(), "/tmp".into()]);
-    let path = folders.find_map(|folder| make_folder(&folder).ok());
-    let path = path.ok_or_else(|| io::Error::other("no temporary folder to write in: set TMPDIR"))?;
+    let made = folders.find_map(|folder| folder::make(&folder).ok());
+    let (path, lock) = made.ok_or_else(|| io::Error::other("no temporary folder to write in: set TMPDIR"))?;
     // libusb takes an empty /dev/bus/usb for a machine without USB: a bus without devices is a folder in it.
     for folder in ["dev/bus/usb/001", "sys/bus/usb/devices", "sys/bus/usb/drivers", "sys/devices"] {
-        fs::create_dir_all(path.join(folder))?;
+        fs::create_dir_all(path.join(folder)).inspect_err(|_| {
+            // No room: what could be made goes too, as far as it can.
+            let _ = fs::remove_dir_all(&path);
+        })?;
     }
     // SAFETY: the function stays as long as the process does.
     unsafe { libc::atexit(remove_at_exit) };
-    Ok(Root { path, role: Role::Host, process: this_process() })
-}
-
-/// A new folder that only this user may enter.
-fn make_folder(folder: &Path) -> io::Result<PathBuf> {
-    let template = folder.join(format!("usbfs-shim.{}.XXXXXX", std::process::id()));
-    let mut template = CString::new(template.as_os_str().as_bytes())?.into_bytes_with_nul();
-    // SAFETY: a terminated, writable template.
-    if unsafe { libc::mkdtemp(template.as_mut_ptr().cast()) }.is_null() {
-        return Err(io::Error::last_os_error());
-    }
-    template.pop();
-    Ok(PathBuf::from(OsStr::from_bytes(&template)))
+    Ok(Root { path, role: Role::Host, process: this_process(), _lock: Some(lock) })
 }
 
 extern "C" fn remove_at_exit() {

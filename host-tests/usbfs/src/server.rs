@@ -3,11 +3,12 @@
 //! Nothing that a client sends or fails to send stops the bus: a client that breaks the protocol, dies or does not read is
 //! dropped, its transfers are taken back and its claims released.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufReader, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,7 +17,7 @@ use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use usb::urb::UrbDone;
 use usb::{Direction, UrbError};
 use zerocopy::IntoBytes;
@@ -25,21 +26,21 @@ use crate::bus::{self, Watcher};
 use crate::error::Errno;
 use crate::host_device::{HostDevice, Owner};
 use crate::node::{Answer, Holder, Node};
+use crate::outgoing::Outgoing;
+use crate::program::reachable;
 use crate::protocol::{
     CallPayload, CompletePayload, Frame, Hello, Kind, MOST_IN_FLIGHT, Operation, Received, ReplyPayload, SubmitPayload,
     encode_device, encode_selection,
 };
 use crate::root::{self, ROOT_VARIABLE};
 use crate::socket::Quiet;
-use crate::{AttachError, takeover};
+use crate::{AttachError, CommandError, takeover};
 
 /// The environment variable with the path of this crate's shared library, if it does not lie beside the executable.
 pub const LIBRARY_VARIABLE: &str = "USBFS_SHIM_LIBRARY";
 
 /// Connections at a time; a further one is closed at once.
 const MOST_CLIENTS: usize = 256;
-/// Frames that wait for a client to read them; more, and it is dropped.
-const MOST_WAITING: usize = 1 << 16;
 
 /// The served bus. Dropping it ends every connection: clients see ENODEV.
 pub struct Server {
@@ -97,12 +98,14 @@ impl Server {
         Ok([(ROOT_VARIABLE.into(), self.root.clone().into()), (PRELOAD.into(), preload)])
     }
 
-    /// A command that runs with the bus in its view. Static and setuid programs do not see it.
+    /// A command that runs with the bus in its view.
     ///
     /// # Errors
-    /// As [`Server::environment`].
-    pub fn command(&self, program: impl AsRef<OsStr>) -> io::Result<Command> {
-        let mut command = Command::new(program);
+    /// [`CommandError`]: the program would not see it.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Result<Command, CommandError> {
+        let mut command = Command::new(reachable(program.as_ref())?);
+        // It may look at the name that it was called by.
+        command.arg0(program);
         command.envs(self.environment()?);
         Ok(command)
     }
@@ -166,8 +169,7 @@ fn accept(listener: &UnixListener, shared: &Shared) {
         let session = Arc::new_cyclic(|this| Session {
             client: NEXT.fetch_add(1, Ordering::Relaxed),
             stream,
-            outgoing: Mutex::default(),
-            more: Condvar::new(),
+            outgoing: Outgoing::default(),
             state: Mutex::default(),
             this: this.clone(),
         });
@@ -175,12 +177,6 @@ fn accept(listener: &UnixListener, shared: &Shared) {
         // Without a thread there is no connection: the client sees it closed.
         let _ = thread::Builder::new().name("usbfs client".to_owned()).spawn(move || session.run());
     }
-}
-
-#[derive(Default)]
-struct Outgoing {
-    frames: VecDeque<Frame>,
-    ended: bool,
 }
 
 struct InFlight {
@@ -205,8 +201,7 @@ struct State {
 struct Session {
     client: u64,
     stream: UnixStream,
-    outgoing: Mutex<Outgoing>,
-    more: Condvar,
+    outgoing: Outgoing,
     state: Mutex<State>,
     this: Weak<Session>,
 }
@@ -252,39 +247,19 @@ impl Session {
     }
 
     fn end(&self) {
-        self.outgoing.lock().ended = true;
-        self.more.notify_all();
+        self.outgoing.end();
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 
     fn send(&self, frame: Frame) {
-        let mut outgoing = self.outgoing.lock();
-        if outgoing.ended {
-            return;
-        }
-        outgoing.frames.push_back(frame);
-        if outgoing.frames.len() > MOST_WAITING {
-            outgoing.frames.clear();
-            outgoing.ended = true;
+        if !self.outgoing.push(frame) {
+            // It does not read: it is dropped.
             let _ = self.stream.shutdown(Shutdown::Both);
         }
-        self.more.notify_one();
     }
 
     fn write(&self) {
-        loop {
-            let frame = {
-                let mut outgoing = self.outgoing.lock();
-                loop {
-                    if outgoing.ended {
-                        return;
-                    }
-                    if let Some(frame) = outgoing.frames.pop_front() {
-                        break frame;
-                    }
-                    self.more.wait(&mut outgoing);
-                }
-            };
+        while let Some(frame) = self.outgoing.next() {
             if frame.write(&mut Quiet(&self.stream)).is_err() {
                 self.end();
                 return;

@@ -215,3 +215,17 @@ fn a_client_that_does_not_read_is_dropped() {
     (call[0], call[4]) = (24, 6);
     while stream.write_all(&call).is_ok() {}
 }
+
+#[test]
+fn attributes_are_not_writable() {
+    let bench = Bench::loopback("w");
+    let attached = bench.attach(new_bus());
+    let file = format!("/sys/bus/usb/devices/{}-1.3/descriptors", attached.bus());
+    for script in [r#"exec 3>>"$0""#, r#"exec 3>"$0""#, r#"exec 3<>"$0""#, r#"exec 3>/sys/bus/usb/devices/new"#] {
+        let mut shell = SERVER.command("sh").unwrap();
+        let output = shell.args(["-c", script, &file]).output().unwrap();
+        assert!(!output.status.success(), "{script}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("Permission denied"), "{script}: {output:?}");
+    }
+    assert_eq!(output(command(&["loop"], &attached)).matches("true").count(), 4);
+}

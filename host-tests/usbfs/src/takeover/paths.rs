@@ -75,6 +75,10 @@ unsafe fn open_ours(path: *const c_char, flags: c_int, mode: mode_t) -> Option<c
     if let Some((bus, address)) = node {
         return Some(open_node(bus, address, flags).unwrap_or_else(fail));
     }
+    // Attributes are not writable here, and nobody makes files in sysfs.
+    if flags & (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC) != libc::O_RDONLY {
+        return Some(fail(Errno(libc::EACCES)));
+    }
     // SAFETY: a terminated path.
     Some(unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, real.as_ptr(), flags, mode) as c_int })
 }
@@ -150,6 +154,16 @@ macro_rules! opens {
 
 opens!(open, open64; __open_2, __open64_2; openat, openat64; __openat_2, __openat64_2);
 
+/// Whether fopen's mode only reads. After a comma it names a character set.
+///
+/// # Safety
+/// `mode` is null or a terminated string.
+unsafe fn reads_only(mode: *const c_char) -> bool {
+    // SAFETY: not null, and the caller's promise.
+    let mode = if mode.is_null() { c"" } else { unsafe { CStr::from_ptr(mode) } };
+    mode.to_bytes().iter().take_while(|letter| **letter != b',').all(|letter| !b"wa+".contains(letter))
+}
+
 macro_rules! fopens {
     ($($name:ident),*) => {
         $(
@@ -160,7 +174,7 @@ macro_rules! fopens {
                 // SAFETY: the caller's promise to libc.
                 unsafe {
                     match redirect(path) {
-                        Some(real) if node(path).is_none() => {
+                        Some(real) if node(path).is_none() && reads_only(mode) => {
                             next!($name(real.as_ptr() => *const c_char, mode => *const c_char) -> *mut FILE,
                                 else std::ptr::null_mut())
                         }
