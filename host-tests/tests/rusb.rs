@@ -3,12 +3,13 @@
 //! Every test has a bus number of its own: all tests of a program share what libusb sees.
 #![cfg(target_os = "linux")]
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use gadgets::source_sink::{BULK_IN, BULK_OUT, SourceSinkConfig, SourceSinkGadget};
 use gadgets::{EthernetConfig, EthernetGadget, FastbootConfig, FastbootGadget};
 use rusb::{Context, Device, DeviceHandle, Error, Hotplug, HotplugBuilder, UsbContext};
+use rusb_async::TransferPool;
 use scenarios::{Absence, Bench, Shared, VirtualBoard, VirtualBus, policy};
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
@@ -280,6 +281,33 @@ fn a_transfer_without_an_answer_times_out_and_the_next_one_works() {
     assert_eq!(&buffer[..length], b"OKAY0.4");
 }
 
+/// Asynchronous transfers by the rusb project's own crate for them.
+#[test]
+fn cancelled_transfers_end_so_and_take_nothing_with_them() {
+    let (_bus, _board, device) = plugged("23-1.3", FastbootGadget::new(FastbootConfig::default()));
+    let handle = Arc::new(claimed(&device, 0));
+    let mut reads = TransferPool::new(Arc::clone(&handle)).expect("a pool of transfers");
+    for round in 0..20 {
+        for _ in 0..8 {
+            reads.submit_bulk(0x81, Vec::with_capacity(512)).expect("the read is taken");
+        }
+        if round % 2 == 0 {
+            // The first read of all gets the answer, and no other.
+            assert_eq!(handle.write_bulk(1, b"getvar:version", LONG), Ok(14));
+            assert_eq!(reads.poll(LONG).expect("the answer"), b"OKAY0.4");
+        }
+        reads.cancel_all();
+        while reads.pending() > 0 {
+            let ended = reads.poll(LONG).expect_err("nobody sends anything");
+            assert_eq!(ended.to_string(), "Transfer was cancelled");
+        }
+    }
+    let mut buffer = [0; 512];
+    assert_eq!(handle.write_bulk(1, b"getvar:version", LONG), Ok(14));
+    assert_eq!(handle.read_bulk(0x81, &mut buffer, LONG), Ok(7));
+    assert_eq!(&buffer[..7], b"OKAY0.4");
+}
+
 #[test]
 fn a_halted_endpoint_stalls_until_it_is_cleared() {
     let (_bus, _board, device) = plugged("15-1.3", SourceSinkGadget::new(SourceSinkConfig::default()));
@@ -329,8 +357,8 @@ fn eight_boards_serve_two_threads_each() {
         for board in &boards {
             let (number, address) = board.wait(LONG).expect("the device comes");
             let device = find(number, address).expect("rusb lists the device");
-            let handle = std::sync::Arc::new(claimed(&device, 0));
-            let reader = std::sync::Arc::clone(&handle);
+            let handle = Arc::new(claimed(&device, 0));
+            let reader = Arc::clone(&handle);
             scope.spawn(move || {
                 let mut buffer = [1; 512];
                 for _ in 0..50 {
