@@ -1,6 +1,7 @@
 //! Endpoints as a function declares them: one descriptor for each speed.
 
 use usb::ch9::EndpointDescriptor;
+use usb::gadget::{Stall, Udc};
 use usb::{EndpointAddress, Speed, TransferType};
 
 /// An endpoint at full and at high speed.
@@ -45,4 +46,22 @@ impl Endpoint {
     pub fn at(&self, speed: Speed) -> &EndpointDescriptor {
         if speed == Speed::High { &self.high } else { &self.full }
     }
+}
+
+/// Enables two endpoints, or none, at the bus's speed, which it returns.
+pub(crate) fn enable_both(udc: &mut dyn Udc, first: &Endpoint, second: &Endpoint) -> Result<Speed, Stall> {
+    let speed = udc.speed().unwrap_or(Speed::Full);
+    udc.enable(first.at(speed)).map_err(|_| Stall)?;
+    if udc.enable(second.at(speed)).is_err() {
+        // What was enabled a moment ago can be disabled; there is nobody to tell otherwise.
+        let _ = udc.disable(first.address());
+        return Err(Stall);
+    }
+    Ok(speed)
+}
+
+/// Disables two endpoints. After a bus reset the driver may have done so already.
+pub(crate) fn disable_both(udc: &mut dyn Udc, first: &Endpoint, second: &Endpoint) {
+    let _ = udc.disable(first.address());
+    let _ = udc.disable(second.address());
 }

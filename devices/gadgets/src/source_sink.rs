@@ -11,7 +11,7 @@ use zerocopy::IntoBytes;
 
 use crate::composite::{Answer, Composite, EP0_BUFFER, EP0_MAX_PACKET, Functions, Identity};
 use crate::configuration::{Configuration, SELF_POWERED};
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, disable_both, enable_both};
 use crate::strings::{Strings, Text, US_ENGLISH};
 
 /// `bConfigurationValue`.
@@ -188,13 +188,7 @@ impl SourceSink {
     }
 
     fn enable(&mut self, udc: &mut dyn Udc) -> Result<(), Stall> {
-        let speed = udc.speed().unwrap_or(Speed::Full);
-        udc.enable(BULK_IN.at(speed)).map_err(|_| Stall)?;
-        if udc.enable(BULK_OUT.at(speed)).is_err() {
-            // What was enabled a moment ago can be disabled; there is nobody to tell otherwise.
-            let _ = udc.disable(BULK_IN.address());
-            return Err(Stall);
-        }
+        let speed = enable_both(udc, &BULK_IN, &BULK_OUT)?;
         self.enabled = true;
         self.first_id = self.next_id + 1;
         let max_packet = usize::from(BULK_IN.at(speed).max_packet());
@@ -238,9 +232,7 @@ impl Functions for SourceSink {
         if !std::mem::take(&mut self.enabled) {
             return;
         }
-        // After a bus reset the driver may have disabled them already.
-        let _ = udc.disable(BULK_IN.address());
-        let _ = udc.disable(BULK_OUT.address());
+        disable_both(udc, &BULK_IN, &BULK_OUT);
         self.first_id = self.next_id + 1;
         self.waiting.clear();
     }

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use usb::ch9::EndpointDescriptor;
 use usb::gadget::{Completion, Request, RequestError, Stall};
 use usb::{Direction, Speed, Udc};
 
 use super::descriptors::{BULK_IN, BULK_OUT};
 use super::rndis_wire;
+use crate::endpoint::{disable_both, enable_both};
 
 /// Largest payload of a frame in bytes.
 pub(super) const MTU: usize = 1500;
@@ -219,20 +219,13 @@ impl Link {
     /// Enables the endpoints and fills the receive queue (`gether_connect`).
     pub(super) fn connect(&mut self, udc: &mut dyn Udc, framing: Framing, filter: u16) -> Result<(), Stall> {
         self.disconnect(udc);
-        let speed = udc.speed().unwrap_or(Speed::Full);
-        let (bulk_in, bulk_out): (&EndpointDescriptor, _) = (BULK_IN.at(speed), BULK_OUT.at(speed));
-        udc.enable(bulk_in).map_err(|_| Stall)?;
-        if udc.enable(bulk_out).is_err() {
-            // What was enabled a moment ago can be disabled; there is nobody to tell otherwise.
-            let _ = udc.disable(BULK_IN.address());
-            return Err(Stall);
-        }
+        let speed = enable_both(udc, &BULK_IN, &BULK_OUT)?;
         self.framing = Some(framing);
         self.depth = if speed == Speed::High { HIGH_SPEED_DEPTH } else { FULL_SPEED_DEPTH };
         self.first_id = self.next_id + 1;
         let outgoing = &mut self.frames.outgoing;
         outgoing.framing = Some(framing);
-        outgoing.max_packet = usize::from(bulk_in.max_packet());
+        outgoing.max_packet = usize::from(BULK_IN.at(speed).max_packet());
         outgoing.carrier = true;
         outgoing.filter = filter;
         outgoing.room = self.depth;
@@ -245,9 +238,7 @@ impl Link {
         if self.framing.take().is_none() {
             return;
         }
-        // After a bus reset the driver may have disabled them already.
-        let _ = udc.disable(BULK_IN.address());
-        let _ = udc.disable(BULK_OUT.address());
+        disable_both(udc, &BULK_IN, &BULK_OUT);
         self.first_id = self.next_id + 1;
         self.receiving = 0;
         self.sending = 0;

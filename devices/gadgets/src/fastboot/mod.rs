@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use usb::ch9::{DescriptorType, DeviceDescriptor, InterfaceDescriptor};
 use usb::gadget::{Completion, Request, RequestError, Stall};
-use usb::{Direction, EndpointAddress, SetupPacket, Speed, Udc};
+use usb::{Direction, EndpointAddress, SetupPacket, Udc};
 use zerocopy::IntoBytes;
 
 pub use protocol::{CommandError, MAX_COMMAND, MAX_RESPONSE, Response};
@@ -16,7 +16,7 @@ pub use storage::{Storage, StorageError};
 
 use crate::composite::{Answer, Composite, EP0_MAX_PACKET, Functions, Identity};
 use crate::configuration::{BUS_POWERED, Configuration};
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, disable_both, enable_both};
 use crate::strings::{Strings, Text, US_ENGLISH};
 use protocol::{Bootloader, Next};
 
@@ -341,13 +341,7 @@ impl Fastboot {
     }
 
     fn enable(&mut self, udc: &mut dyn Udc) -> Result<(), Stall> {
-        let speed = udc.speed().unwrap_or(Speed::Full);
-        udc.enable(BULK_IN.at(speed)).map_err(|_| Stall)?;
-        if udc.enable(BULK_OUT.at(speed)).is_err() {
-            // What was enabled a moment ago can be disabled; there is nobody to tell otherwise.
-            let _ = udc.disable(BULK_IN.address());
-            return Err(Stall);
-        }
+        let speed = enable_both(udc, &BULK_IN, &BULK_OUT)?;
         self.max_packet = usize::from(BULK_OUT.at(speed).max_packet());
         self.first_id = self.next_id + 1;
         self.refill(udc);
@@ -378,9 +372,7 @@ impl Functions for Fastboot {
         if std::mem::take(&mut self.max_packet) == 0 {
             return;
         }
-        // After a bus reset the driver may have disabled them already.
-        let _ = udc.disable(BULK_IN.address());
-        let _ = udc.disable(BULK_OUT.address());
+        disable_both(udc, &BULK_IN, &BULK_OUT);
         self.first_id = self.next_id + 1;
         (self.queued, self.room, self.responding) = (0, 0, 0);
         self.unsent.clear();
