@@ -16,14 +16,16 @@ use tokio::task::LocalSet;
 use usb::EndpointAddress;
 use usb::gadget::Gadget;
 use usb::urb::{Urb, UrbDone, UrbError};
+use usb::wire::UsbPort;
 use usb_host::controller::{Progress, UrbId};
-use usb_host::{Cancel, Device, Host, HostEvent, HubError};
+use usb_host::{Cancel, Device, Host, HostConfig, HostEvent, HubError, Log};
 
 use crate::bench::{Bench, BenchError};
 use crate::clock::Clock;
 use crate::run::LogLine;
 use crate::scenario::Needs;
 use crate::session::Session;
+use crate::trace::HostLog;
 use crate::verdict::Failure;
 
 /// Rounds of packets and interrupts that a client's thread runs before it leaves the rest to the bus's own.
@@ -49,16 +51,22 @@ pub struct LiveBus {
 
 /// A board on a live bus. Dropping it takes the board away.
 pub struct LiveBoard {
-    session: Arc<Session>,
+    cable: Arc<Cable>,
     _stop: oneshot::Sender<()>,
 }
 
-/// Makes a board's gadget, on the bus's thread.
-type Boot = Box<dyn FnOnce(&Session) -> Result<(), Failure> + Send>;
+/// What a cable connects: a port of the host, and the board if this program runs its processor.
+struct Cable {
+    host: Host,
+    log: Arc<HostLog>,
+    session: Option<Session>,
+}
+
+/// Makes what is at the cable's end, on the bus's thread; `first` is the host of the bus's first port.
+type Connect = Box<dyn FnOnce(Option<&Host>) -> Result<Cable, LiveError> + Send>;
 
 struct Plug {
-    bench: Bench,
-    boot: Boot,
+    connect: Connect,
     events: Box<dyn LiveEvents>,
     answer: blocking::Sender<Result<LiveBoard, LiveError>>,
 }
@@ -106,10 +114,42 @@ impl LiveBus {
         gadget: impl Gadget + 'static,
         events: impl LiveEvents + 'static,
     ) -> Result<LiveBoard, LiveError> {
+        let connect = move |first: Option<&Host>| {
+            let clock = Arc::new(Clock::default());
+            let (session, _) = bench.set_up(Needs::default(), &clock, first)?;
+            clock.start();
+            session.boot(gadget).map_err(LiveError::Boot)?;
+            let (host, log) = (session.host().clone(), Arc::clone(&session.log));
+            Ok(Cable { host, log, session: Some(session) })
+        };
+        self.send(Box::new(connect), Box::new(events))
+    }
+
+    /// Plugs in what is behind `port`: a device of a machine that runs elsewhere. Its host logs to `log` too.
+    ///
+    /// # Errors
+    /// [`LiveError::Stopped`].
+    pub fn connect(
+        &self,
+        port: Arc<dyn UsbPort>,
+        config: HostConfig,
+        log: Arc<dyn Log>,
+        events: impl LiveEvents + 'static,
+    ) -> Result<LiveBoard, LiveError> {
+        let connect = move |first: Option<&Host>| {
+            let log = HostLog::telling(log);
+            let host = match first {
+                Some(host) => host.beside(port, config, Arc::clone(&log) as _),
+                None => Host::new(port, config, Arc::clone(&log) as _),
+            };
+            Ok(Cable { host, log, session: None })
+        };
+        self.send(Box::new(connect), Box::new(events))
+    }
+
+    fn send(&self, connect: Connect, events: Box<dyn LiveEvents>) -> Result<LiveBoard, LiveError> {
         let (answer, answered) = blocking::channel();
-        let boot: Boot = Box::new(move |session| session.boot(gadget));
-        let plug = Plug { bench, boot, events: Box::new(events), answer };
-        self.commands.send(plug).map_err(|_| LiveError::Stopped)?;
+        self.commands.send(Plug { connect, events, answer }).map_err(|_| LiveError::Stopped)?;
         answered.recv().map_err(|_| LiveError::Stopped)?
     }
 }
@@ -128,41 +168,62 @@ impl Drop for LiveBus {
 impl LiveBoard {
     /// Pulls the cable out.
     pub fn unplug(&self) {
-        self.session.unplug();
+        self.cable.power(false);
     }
 
     /// Plugs the cable in again.
     pub fn plug(&self) {
-        self.session.plug();
+        self.cable.power(true);
     }
 
     /// The host's log so far.
     #[must_use]
     pub fn log(&self) -> Vec<LogLine> {
-        log_of(&self.session)
+        self.cable.log()
     }
 }
 
-fn log_of(session: &Session) -> Vec<LogLine> {
-    session.log.lines().into_iter().map(|line| LogLine { at: line.time, text: line.text }).collect()
+impl Cable {
+    fn power(&self, on: bool) {
+        match &self.session {
+            Some(session) if on => session.plug(),
+            Some(session) => session.unplug(),
+            None => self.host.controller().set_power(on),
+        }
+    }
+
+    fn log(&self) -> Vec<LogLine> {
+        self.log.lines().into_iter().map(|line| LogLine { at: line.time, text: line.text }).collect()
+    }
+
+    /// The board's processor, for ever.
+    async fn run_board(&self) {
+        match &self.session {
+            Some(session) => session.board.run().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Runs the board's processor if it has an interrupt. Whether it had.
+    fn interrupt(&self) -> bool {
+        let Some(session) = self.session.as_ref().filter(|session| session.board.line.is_asserted()) else {
+            return false;
+        };
+        session.board.service();
+        true
+    }
 }
 
 /// The bus's thread.
 async fn serve(mut plugs: mpsc::UnboundedReceiver<Plug>) {
     let mut first: Option<Host> = None;
-    while let Some(Plug { bench, boot, events, answer }) = plugs.recv().await {
-        let board = (|| {
-            let clock = Arc::new(Clock::default());
-            let (session, _) = bench.set_up(Needs::default(), &clock, first.as_ref())?;
-            clock.start();
-            boot(&session).map_err(LiveError::Boot)?;
-            first.get_or_insert_with(|| session.host().clone());
-            Ok(Arc::new(session))
-        })();
-        let board = board.map(|session| {
+    while let Some(Plug { connect, events, answer }) = plugs.recv().await {
+        let board = connect(first.as_ref()).map(|cable| {
+            first.get_or_insert_with(|| cable.host.clone());
+            let cable = Arc::new(cable);
             let (stop, stopped) = oneshot::channel();
-            tokio::task::spawn_local(run(Arc::clone(&session), events, stopped));
-            LiveBoard { session, _stop: stop }
+            tokio::task::spawn_local(run(Arc::clone(&cable), events, stopped));
+            LiveBoard { cable, _stop: stop }
         });
         // Who plugged it in may have gone meanwhile; the board goes too then.
         let _ = answer.send(board);
@@ -170,26 +231,28 @@ async fn serve(mut plugs: mpsc::UnboundedReceiver<Plug>) {
 }
 
 /// One board, until it is taken away.
-async fn run(session: Arc<Session>, mut events: Box<dyn LiveEvents>, stopped: oneshot::Receiver<()>) {
+async fn run(cable: Arc<Cable>, mut events: Box<dyn LiveEvents>, stopped: oneshot::Receiver<()>) {
     let watch = async {
         loop {
-            match session.host().event().await {
-                HostEvent::Enumerated(device) => events.arrived(LiveDevice::new(device, Arc::clone(&session))),
+            match cable.host.event().await {
+                HostEvent::Enumerated(device) => events.arrived(LiveDevice::new(device, Arc::clone(&cable))),
                 HostEvent::Disconnected(_) => events.left(),
-                HostEvent::Failed(_) => events.failed(&log_of(&session)),
+                HostEvent::Failed(_) => events.failed(&cable.log()),
             }
         }
     };
     tokio::select! {
         biased;
         _ = stopped => {}
-        () = session.board.run() => {}
-        () = session.host().run() => {}
+        () = cable.run_board() => {}
+        () = cable.host.run() => {}
         () = watch => {}
     }
-    session.unplug();
-    // What could not be given back is of no interest any more: the memory goes with the board.
-    let _ = session.halt();
+    cable.power(false);
+    if let Some(session) = &cable.session {
+        // What could not be given back is of no interest any more: the memory goes with the board.
+        let _ = session.halt();
+    }
     events.left();
 }
 
@@ -197,15 +260,15 @@ async fn run(session: Arc<Session>, mut events: Box<dyn LiveEvents>, stopped: on
 #[derive(Clone)]
 pub struct LiveDevice {
     device: Device,
-    session: Arc<Session>,
+    cable: Arc<Cable>,
     runtime: Handle,
     /// Client threads take turns in moving packets.
     driving: Arc<Mutex<()>>,
 }
 
 impl LiveDevice {
-    fn new(device: Device, session: Arc<Session>) -> Self {
-        Self { device, session, runtime: Handle::current(), driving: Arc::default() }
+    fn new(device: Device, cable: Arc<Cable>) -> Self {
+        Self { device, cable, runtime: Handle::current(), driving: Arc::default() }
     }
 
     /// The device below.
@@ -231,13 +294,10 @@ impl LiveDevice {
     fn drive(&self) {
         // Another client's thread that drives sees our transfer too, or the bus's own thread does.
         let Some(_driving) = self.driving.try_lock() else { return };
-        let controller = self.session.host().controller();
+        let controller = self.cable.host.controller();
         for _ in 0..MOST_ROUNDS {
             let more = controller.run() == Progress::More;
-            let interrupt = self.session.board.line.is_asserted();
-            if interrupt {
-                self.session.board.service();
-            }
+            let interrupt = self.cable.interrupt();
             if !more && !interrupt {
                 return;
             }

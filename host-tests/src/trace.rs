@@ -7,7 +7,7 @@ use std::time::Duration;
 use bus::{Event, Header, Trace, TraceSink};
 use parking_lot::Mutex;
 use pool::Ledger;
-use usb_host::{Line, Log, MemoryLog};
+use usb_host::{Line, Log, MemoryLog, NoLog};
 
 use crate::clock::Clock;
 use crate::symbols::{actor, symbolic};
@@ -65,15 +65,20 @@ impl fmt::Display for HostLine {
     }
 }
 
-/// The host's log, which also goes into the trace.
+/// The host's log, which also goes into the trace, and to whoever else wants it.
 pub(crate) struct HostLog {
     lines: MemoryLog,
     trace: Trace,
+    also: Arc<dyn Log>,
 }
 
 impl HostLog {
     pub(crate) fn new(trace: Trace) -> Arc<Self> {
-        Arc::new(Self { lines: MemoryLog::default(), trace })
+        Arc::new(Self { lines: MemoryLog::default(), trace, also: Arc::new(NoLog) })
+    }
+
+    pub(crate) fn telling(also: Arc<dyn Log>) -> Arc<Self> {
+        Arc::new(Self { lines: MemoryLog::default(), trace: Trace::off(), also })
     }
 
     pub(crate) fn lines(&self) -> Vec<Line> {
@@ -84,6 +89,7 @@ impl HostLog {
 impl Log for HostLog {
     fn line(&self, time: Duration, text: &str) {
         self.lines.line(time, text);
+        self.also.line(time, text);
         self.trace.emit("host", || HostLine(text.to_owned()));
     }
 }
