@@ -4,11 +4,10 @@
 //! - [`DmaMemory`]: what lies behind it: `vm-memory`, or a peer that is asked
 //! - [`DmaFault`]: injected failures, as data
 //! - [`Device`]: a model as the machine around it sees it; [`Effects`]: what leaves a model after its lock
+//! - [`pci`]: a PCI function around any device
 //!
 //! A model is a synchronous state machine behind one mutex, held for one register access or one burst on its wire. It
 //! knows no pool, no driver and no clock: time comes in through [`Device::step`].
-//!
-//! *Not here yet*: PCI functions and their capabilities, which come with the service to virtual machines.
 
 mod device;
 mod dma;
@@ -16,6 +15,7 @@ mod effects;
 mod fault;
 mod guest;
 mod memory;
+pub mod pci;
 
 pub use device::Device;
 pub use dma::{DmaEvent, DmaPort};
