@@ -212,7 +212,9 @@ impl Connection {
                 calls.waiting.remove(&id);
                 return Err(CallError::Closed);
             }
-            if self.answered.wait_until(&mut calls, until).timed_out() && !matches!(calls.waiting.get(&id), Some(Some(_))) {
+            if self.answered.wait_until(&mut calls, until).timed_out()
+                && !matches!(calls.waiting.get(&id), Some(Some(_)))
+            {
                 calls.waiting.remove(&id);
                 calls.given_up.push(id);
                 return Err(CallError::NoAnswer);

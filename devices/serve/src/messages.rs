@@ -49,7 +49,8 @@ impl MessageDma {
         let data_at = self.data_at(addr)?;
         for (address, part) in (addr..).step_by(self.most()).zip(data.chunks(self.most())) {
             let access = DmaAccess { address: address.into(), count: (part.len() as u64).into() };
-            self.call(DMA_WRITE, &[&access.as_bytes()[..data_at], part, &[0; SPECIFIED][..SPECIFIED - data_at]]).ok()?;
+            self.call(DMA_WRITE, &[&access.as_bytes()[..data_at], part, &[0; SPECIFIED][..SPECIFIED - data_at]])
+                .ok()?;
         }
         Some(())
     }

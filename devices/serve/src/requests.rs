@@ -237,7 +237,8 @@ impl Worker {
 
     fn region_write_multi(&self, payload: &[u8]) -> Answer {
         let (multi, writes) = split::<WriteMulti>(REGION_WRITE_MULTI, payload)?;
-        let expected = usize::try_from(multi.count.get()).ok().and_then(|count| count.checked_mul(size_of::<WriteOne>()));
+        let expected =
+            usize::try_from(multi.count.get()).ok().and_then(|count| count.checked_mul(size_of::<WriteOne>()));
         exactly(REGION_WRITE_MULTI, writes, expected.unwrap_or(usize::MAX))?;
         for one in writes.chunks_exact(size_of::<WriteOne>()) {
             let one: WriteOne = whole(REGION_WRITE_MULTI, one)?;

@@ -104,13 +104,7 @@ impl Wire {
     }
 
     /// Fills `buffer`. At the `first` byte of a message the client may be gone in peace.
-    fn fill(
-        &self,
-        buffer: &mut [u8],
-        descriptors: &mut Vec<OwnedFd>,
-        alarm: &Alarm,
-        first: bool,
-    ) -> Result<(), End> {
+    fn fill(&self, buffer: &mut [u8], descriptors: &mut Vec<OwnedFd>, alarm: &Alarm, first: bool) -> Result<(), End> {
         let mut filled = 0;
         while filled < buffer.len() {
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];

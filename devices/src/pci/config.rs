@@ -266,7 +266,8 @@ impl PciConfig {
             return Err(PciError::Vectors { capability: "MSI-X", vectors, expected: "1 to 2048" });
         }
         let (table, pba) = (msix.table_bytes(), msix.pba_bytes());
-        for (what, bar, offset, bytes) in [("table", table_bar, table_offset, table), ("PBA", pba_bar, pba_offset, pba)] {
+        for (what, bar, offset, bytes) in [("table", table_bar, table_offset, table), ("PBA", pba_bar, pba_offset, pba)]
+        {
             let place = self.bars.get(usize::from(bar)).ok_or(PciError::NoSuchBar(bar))?;
             let end = u64::from(offset) + bytes;
             if offset % 8 != 0 || place.is_none_or(|place| end > place.size) {

@@ -139,6 +139,15 @@ pub trait UsbPort: Send + Sync {
     /// The host resumes the bus.
     fn resume(&self);
 
+    /// Whether the machine behind the port is still at work with what the wire brought before. A host that runs in real
+    /// time waits a while then before it sends a SETUP.
+    ///
+    /// Nothing of USB's: between two requests a real wire and host leave a driver more time than it needs. This wire takes
+    /// none, and a driver on an emulated processor needs milliseconds. In virtual time no port is busy.
+    fn is_busy(&self) -> bool {
+        false
+    }
+
     /// A SETUP token and its eight bytes (DATA0). A device answers ACK or nothing (USB 2.0 §8.4.6.4).
     fn setup(&self, to: Target, setup: &[u8; 8]) -> Handshake;
 

@@ -9,6 +9,10 @@ use super::{Completion, UrbId};
 /// Tries of a transaction without a handshake before the transfer fails (USB 2.0 §8.7.1; CERR in EHCI and xHCI).
 const STRIKES: u8 = 3;
 
+/// Waits for a machine that is busy, each of them [`crate::HostConfig::strike_interval`] long, before a SETUP is sent all the
+/// same: a device that is dead must not be waited for for ever.
+const MOST_WAITS: u32 = 400;
+
 /// Bytes of one turn on the wire: the others wait no longer than for these.
 const TURN_BYTES: usize = 32 * 1024;
 
@@ -18,6 +22,8 @@ pub(super) enum Turn {
     Again,
     /// No handshake; a try is left.
     Strike,
+    /// The machine behind the port is busy; nothing was sent.
+    Wait,
     /// The device said NAK: nothing to do before its hint.
     Nak,
     /// The transfer is over.
@@ -42,6 +48,7 @@ pub(super) struct Job {
     stage: Stage,
     moved: usize,
     strikes: u8,
+    waits: u32,
     /// Toggle of the data stage of a control transfer.
     control_pid: DataPid,
 }
@@ -49,7 +56,7 @@ pub(super) struct Job {
 impl Job {
     pub(super) fn new(id: UrbId, urb: Urb, done: Completion) -> Self {
         let stage = if matches!(urb.transfer, Transfer::Control(_)) { Stage::Setup } else { Stage::Data };
-        Self { id, done, urb, stage, moved: 0, strikes: 0, control_pid: DataPid::Data1 }
+        Self { id, done, urb, stage, moved: 0, strikes: 0, waits: 0, control_pid: DataPid::Data1 }
     }
 
     /// Ends it: its callback and what that gets.
@@ -64,6 +71,10 @@ impl Job {
         let max_packet = max_packet.max(1);
         match self.urb.transfer {
             Transfer::Control(setup) => match self.stage {
+                Stage::Setup if self.waits < MOST_WAITS && port.is_busy() => {
+                    self.waits += 1;
+                    Turn::Wait
+                }
                 Stage::Setup => match port.setup(target, &setup.to_bytes()) {
                     Handshake::Ack => {
                         self.strikes = 0;

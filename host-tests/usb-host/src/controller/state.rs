@@ -273,7 +273,7 @@ impl State {
     /// After a turn on the wire. Returns whether the next one has to be asked for.
     pub(super) fn put_back(&mut self, job: Job, pid: DataPid, turn: Turn) -> bool {
         let Some(flight) = self.in_flight.take() else { return false };
-        let struck = (self.spaced && matches!(turn, Turn::Strike)).then(|| {
+        let struck = (self.spaced && matches!(turn, Turn::Strike | Turn::Wait)).then(|| {
             self.last_strike += 1;
             Strike(self.last_strike)
         });
@@ -287,7 +287,7 @@ impl State {
             endpoint.struck = struck;
         }
         let status = match turn {
-            Turn::Again | Turn::Nak | Turn::Strike => None,
+            Turn::Again | Turn::Nak | Turn::Strike | Turn::Wait => None,
             Turn::Over(status) => Some(status),
         };
         // What the wire says after the device is gone means nothing: its end was decided before.

@@ -1,0 +1,452 @@
+//! A board: QEMU, the controller in this process, and the host at the other end of its cable.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+use bus::Trace;
+use scenarios::{LiveBoard, LiveBus, LiveDevice, LiveEvents, LogLine, PortPath, Speed};
+use serve::{ClientMemory, Service};
+use tempfile::TempDir;
+use usb_host::{HostConfig, Log};
+
+use crate::cache::{Cache, Kernel};
+use crate::console::{Marker, is_fatal};
+use crate::controller::{Glue, function};
+use crate::error::BoardError;
+use crate::machine::{Boot, Machine};
+use crate::record::{Record, Side};
+
+/// How often a signal is looked for while nothing else happens.
+const LOOK: Duration = Duration::from_millis(100);
+/// Between the tries of a packet that the controller does not answer, and the looks at a board that is busy.
+const STRIKE_INTERVAL: Duration = Duration::from_millis(5);
+/// What a kernel that fails has to say after its first word of it.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// What a board is.
+#[derive(Clone, Debug)]
+pub struct BoardConfig {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// Linux's glue driver for the controller.
+    pub glue: Glue,
+    /// What the board's user land makes the gadget of: `ether`, `source-sink`, `serial`, `mass-storage`, several with
+    /// commas between, or `none`.
+    pub gadget: String,
+    /// Further words of the kernel's command line.
+    pub append: String,
+    /// The fastest speed of the host's port.
+    pub speed: Speed,
+    /// Endpoint numbers of the controller, 2 to 16.
+    pub endpoints: u8,
+    /// The configuration that the host selects instead of the one that Linux would.
+    pub configuration: Option<u8>,
+    /// The host's port.
+    pub port: PortPath,
+    /// Whether every register access, memory access and packet goes into the record.
+    pub trace: bool,
+    /// Whether the board's console is this process's terminal, with a shell.
+    pub shell: bool,
+    /// How long each step may take before it counts as failed. An emulated processor is slow, a busy machine slower.
+    pub patience: Duration,
+    /// A signal that came: what waits ends by it.
+    pub signal: Arc<AtomicUsize>,
+}
+
+impl BoardConfig {
+    /// A board with `kernel` and its Ethernet gadget, by the msm glue, with 16 endpoints at a high-speed port.
+    #[must_use]
+    pub fn new(kernel: Kernel) -> Self {
+        Self {
+            kernel,
+            glue: Glue::Msm,
+            gadget: "ether".to_owned(),
+            append: String::new(),
+            speed: Speed::High,
+            endpoints: 16,
+            configuration: None,
+            port: HostConfig::default().port,
+            trace: false,
+            shell: false,
+            patience: Duration::from_secs(120),
+            signal: Arc::default(),
+        }
+    }
+
+    /// The kernel's command line.
+    fn command_line(&self) -> String {
+        let shell = if self.shell { " poolproof.shell" } else { "" };
+        let line = format!(
+            "console=ttyAMA0 poolproof.glue={} poolproof.gadget={}{shell} {}",
+            self.glue.name(),
+            self.gadget,
+            self.append
+        );
+        line.trim_end().to_owned()
+    }
+}
+
+/// A board that is switched on. Dropping it takes everything away again: QEMU, the socket and its folder.
+pub struct Board {
+    machine: Machine,
+    live: LiveBoard,
+    _bus: LiveBus,
+    _service: Service,
+    _folder: TempDir,
+    events: Receiver<Happened>,
+    record: Record,
+    device: Option<LiveDevice>,
+    progress: Progress,
+    patience: Duration,
+    signal: Arc<AtomicUsize>,
+}
+
+/// How far the board has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Progress {
+    /// The kernel boots.
+    Kernel,
+    /// Its init runs.
+    Init,
+    /// It takes commands.
+    Ready,
+}
+
+/// What changes the state of a board.
+enum Happened {
+    /// A line of its console, or its end.
+    Console(Option<String>),
+    /// QEMU has nothing more to say.
+    QemuEnded,
+    Arrived(LiveDevice),
+    Left,
+    Failed(String),
+}
+
+impl Board {
+    /// Switches a board on. Both sides' words go to `record`.
+    ///
+    /// To be called on a thread that lives as long as the board: QEMU is killed when that thread ends.
+    ///
+    /// # Errors
+    /// [`BoardError`], if it cannot be set up. What happens then is waited for.
+    pub fn start(cache: &Cache, config: &BoardConfig, record: Record) -> Result<Self, BoardError> {
+        let folder = tempfile::Builder::new().prefix("poolproof-board.").tempdir();
+        let folder = folder.map_err(BoardError::system("no folder for the board's socket"))?;
+        let (sender, events) = mpsc::channel();
+
+        let memory = ClientMemory::new();
+        let trace = if config.trace { Trace::to(Arc::new(record.clone())) } else { Trace::off() };
+        let made = function(config.glue, config.endpoints, &memory, trace);
+        let (port, function) = made.map_err(|error| BoardError::Qemu(error.to_string()))?;
+        let socket = folder.path().join("chipidea");
+        let told = record.clone();
+        let service = Service::start(&socket, function, memory, move |event| told.add(Side::Qemu, event.to_string()))?;
+
+        let bus = LiveBus::start()?;
+        let host = HostConfig {
+            port: config.port.clone(),
+            max_speed: config.speed,
+            configuration: config.configuration,
+            strike_interval: STRIKE_INTERVAL,
+            ..HostConfig::default()
+        };
+        let live = bus.connect(port, host, Arc::new(HostLines(record.clone())), Events { sender: sender.clone() })?;
+
+        let boot = Boot {
+            kernel: &config.kernel,
+            glue: config.glue,
+            socket: &socket,
+            append: &config.command_line(),
+            interactive: config.shell,
+        };
+        let machine = Machine::start(cache, &boot, console(&record, &sender), errors(&record, sender))?;
+        Ok(Self {
+            machine,
+            live,
+            _bus: bus,
+            _service: service,
+            _folder: folder,
+            events,
+            record,
+            device: None,
+            progress: Progress::Kernel,
+            patience: config.patience,
+            signal: Arc::clone(&config.signal),
+        })
+    }
+
+    /// Waits until the board's user land takes commands: its gadget is bound then.
+    ///
+    /// # Errors
+    /// [`BoardError::Boot`] if the kernel did not come so far, [`BoardError::Board`] if a step failed.
+    pub fn ready(&mut self) -> Result<(), BoardError> {
+        self.init()?;
+        self.wait("the board's user land", |board, _| (board.progress >= Progress::Ready).then_some(()))
+    }
+
+    /// Waits until the kernel runs the board's init.
+    ///
+    /// # Errors
+    /// [`BoardError::Boot`], if it does not.
+    pub fn init(&mut self) -> Result<(), BoardError> {
+        let booted = self.wait("init", |board, _| (board.progress >= Progress::Init).then_some(()));
+        booted.map_err(|error| match error {
+            BoardError::Patience { patience, .. } => self.not_booted(patience),
+            BoardError::Board(last) if self.progress == Progress::Kernel => {
+                BoardError::Boot { patience: self.patience, last }
+            }
+            error => error,
+        })
+    }
+
+    fn not_booted(&self, patience: Duration) -> BoardError {
+        let last = self.record.last(Side::Board).unwrap_or_else(|| "its console is empty".to_owned());
+        BoardError::Boot { patience, last }
+    }
+
+    /// Waits until the host has enumerated the board's device.
+    ///
+    /// # Errors
+    /// [`BoardError::Host`] with the host's first error, if it gives up.
+    pub fn enumerated(&mut self) -> Result<LiveDevice, BoardError> {
+        self.wait("a device at the host", |board, _| board.device.clone())
+    }
+
+    /// Waits until the device is gone from the host.
+    ///
+    /// # Errors
+    /// [`BoardError::Patience`].
+    pub fn gone(&mut self) -> Result<(), BoardError> {
+        self.wait("the device to go", |board, _| board.device.is_none().then_some(()))
+    }
+
+    /// Waits until the user land says `text`.
+    ///
+    /// # Errors
+    /// [`BoardError::Patience`], or what goes wrong meanwhile.
+    pub fn says(&mut self, text: &str) -> Result<(), BoardError> {
+        self.wait(text, |_, marker| matches!(marker, Some(Marker::Other(said)) if said == text).then_some(()))
+    }
+
+    /// Has the board do something, in the words of `qemu/guest/command`, and returns what it said.
+    ///
+    /// # Errors
+    /// [`BoardError::Board`] if it says that it failed.
+    pub fn command(&mut self, line: &str) -> Result<Vec<String>, BoardError> {
+        let name = line.split_whitespace().next().unwrap_or_default().to_owned();
+        self.machine.type_line(line)?;
+        let mut said = Vec::new();
+        self.wait(&format!("the command {name}"), |_, marker| match marker {
+            Some(Marker::Done(done)) if *done == name => Some(()),
+            Some(Marker::Other(text)) => {
+                said.push(text.clone());
+                None
+            }
+            _ => None,
+        })?;
+        Ok(said)
+    }
+
+    /// Types a line on the board's console.
+    ///
+    /// # Errors
+    /// [`BoardError::Qemu`].
+    pub fn type_line(&mut self, line: &str) -> Result<(), BoardError> {
+        self.machine.type_line(line)
+    }
+
+    /// Pulls the cable out.
+    pub fn unplug(&self) {
+        self.live.unplug();
+    }
+
+    /// Plugs the cable in again.
+    pub fn plug(&self) {
+        self.live.plug();
+    }
+
+    /// Switches the board off by its own command, and waits for its end.
+    ///
+    /// # Errors
+    /// [`BoardError`], if it does not end by that.
+    pub fn power_off(mut self) -> Result<(), BoardError> {
+        self.machine.type_line("poweroff")?;
+        let end = Instant::now() + self.patience;
+        loop {
+            match self.next(end) {
+                Ok(Some(_)) => {}
+                Ok(None) => return Err(self.out_of_patience("the machine to switch itself off")),
+                // The device leaves on the way, which is no failure now.
+                Err(BoardError::Host(_)) => {}
+                Err(BoardError::Qemu(_)) if self.ended_well()? => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn ended_well(&mut self) -> Result<bool, BoardError> {
+        let end = Instant::now() + self.patience;
+        while Instant::now() < end {
+            if let Some(status) = self.machine.ended()? {
+                return Ok(status.success());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(false)
+    }
+
+    /// Lets what happens happen, for `time` or until something goes wrong.
+    ///
+    /// # Errors
+    /// What goes wrong.
+    pub fn watch(&mut self, time: Duration) -> Result<(), BoardError> {
+        let end = Instant::now() + time;
+        while self.next(end)?.is_some() {}
+        Ok(())
+    }
+
+    /// Lets what happens happen until the machine is switched off.
+    ///
+    /// # Errors
+    /// What goes wrong.
+    pub fn watch_to_the_end(&mut self) -> Result<(), BoardError> {
+        loop {
+            match self.watch(LOOK) {
+                Ok(()) if self.machine.ended()?.is_none() => {}
+                Ok(()) | Err(BoardError::Host(_)) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The record of both sides.
+    #[must_use]
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// Waits for what `done` sees in the device and in what the user land says.
+    fn wait<R>(
+        &mut self,
+        what: &str,
+        mut done: impl FnMut(&Self, Option<&Marker>) -> Option<R>,
+    ) -> Result<R, BoardError> {
+        let end = Instant::now() + self.patience;
+        let mut marker = None;
+        loop {
+            if let Some(result) = done(self, marker.as_ref()) {
+                return Ok(result);
+            }
+            match self.next(end)? {
+                Some(said) => marker = said,
+                None => return Err(self.out_of_patience(what)),
+            }
+        }
+    }
+
+    fn out_of_patience(&self, what: &str) -> BoardError {
+        BoardError::Patience { what: what.to_owned(), patience: self.patience }
+    }
+
+    /// Takes the next thing that happens, and what the user land says by it; `None` at the end of the time.
+    fn next(&mut self, end: Instant) -> Result<Option<Option<Marker>>, BoardError> {
+        loop {
+            let signal = self.signal.swap(0, Ordering::Relaxed);
+            if signal != 0 {
+                return Err(BoardError::Signal(i32::try_from(signal).unwrap_or(0)));
+            }
+            let rest = end.saturating_duration_since(Instant::now());
+            match self.events.recv_timeout(rest.min(LOOK)) {
+                Ok(happened) => return self.take(happened).map(Some),
+                Err(RecvTimeoutError::Timeout) if rest.is_zero() => return Ok(None),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(self.qemu_ended()),
+            }
+        }
+    }
+
+    fn take(&mut self, happened: Happened) -> Result<Option<Marker>, BoardError> {
+        match happened {
+            Happened::Console(Some(line)) => match Marker::parse(&line) {
+                Some(Marker::Failure(text)) => return Err(BoardError::Board(text)),
+                None if is_fatal(&line) => {
+                    // The record takes the rest.
+                    std::thread::sleep(LAST_WORDS);
+                    return Err(BoardError::Board(line));
+                }
+                marker => {
+                    self.progress = match marker {
+                        // After a reboot too.
+                        Some(Marker::Board) => Progress::Init,
+                        Some(Marker::Ready) => Progress::Ready,
+                        _ => self.progress,
+                    };
+                    return Ok(marker);
+                }
+            },
+            Happened::Console(None) | Happened::QemuEnded => return Err(self.qemu_ended()),
+            Happened::Arrived(device) => self.device = Some(device),
+            Happened::Left => self.device = None,
+            Happened::Failed(text) => return Err(BoardError::Host(text)),
+        }
+        Ok(None)
+    }
+
+    fn qemu_ended(&mut self) -> BoardError {
+        let last = self.record.last(Side::Qemu).unwrap_or_default();
+        BoardError::Qemu(last)
+    }
+}
+
+/// What takes the console's lines.
+fn console(record: &Record, sender: &Sender<Happened>) -> impl FnMut(Option<String>) + Send + 'static {
+    let (record, sender) = (record.clone(), sender.clone());
+    move |line| {
+        if let Some(line) = &line {
+            record.add(Side::Board, line);
+        }
+        // Nobody may wait any more.
+        let _ = sender.send(Happened::Console(line));
+    }
+}
+
+/// What takes QEMU's own messages.
+fn errors(record: &Record, sender: Sender<Happened>) -> impl FnMut(Option<String>) + Send + 'static {
+    let record = record.clone();
+    move |line| match line {
+        Some(line) => record.add(Side::Qemu, line),
+        None => drop(sender.send(Happened::QemuEnded)),
+    }
+}
+
+/// The host's log, as part of the record.
+struct HostLines(Record);
+
+impl Log for HostLines {
+    fn line(&self, _time: Duration, text: &str) {
+        self.0.add(Side::Host, text);
+    }
+}
+
+struct Events {
+    sender: Sender<Happened>,
+}
+
+impl LiveEvents for Events {
+    fn arrived(&mut self, device: LiveDevice) {
+        let _ = self.sender.send(Happened::Arrived(device));
+    }
+
+    fn left(&mut self) {
+        let _ = self.sender.send(Happened::Left);
+    }
+
+    fn failed(&mut self, log: &[LogLine]) {
+        let error = log.iter().rev().find(|line| line.text.contains(", error -")).or(log.last());
+        let text = error.map_or_else(|| "it gave up without a word".to_owned(), |line| line.text.clone());
+        let _ = self.sender.send(Happened::Failed(text));
+    }
+}

@@ -1,0 +1,249 @@
+//! The command line of `qemu/board`.
+
+use std::io::{self, BufRead, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::thread;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+use qemu::{Board, BoardConfig, BoardError, Cache, Entry, Glue, Kernel, Network, Record};
+use scenarios::{PortPath, Speed};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+/// A board whose real Linux kernel drives the modelled controller, with a USB host at the other end of its cable.
+///
+/// Prints what board, host and controller say, each line with the time since the board was switched on. What is typed goes
+/// to the board, a command a line: `help` names them.
+#[derive(Parser, Debug)]
+#[command(name = "qemu/board", version, after_help = EXIT)]
+struct Arguments {
+    /// The kernel: a series that qemu/setup brought (6.1, 6.12, newest), or an image of your own
+    #[arg(long, value_name = "SERIES|IMAGE", default_value = "6.12")]
+    kernel: String,
+
+    /// Modules of an image of your own, as `make modules_install INSTALL_MOD_PATH=DIR` wrote them
+    #[arg(long, value_name = "DIR")]
+    modules: Option<PathBuf>,
+
+    /// Linux's glue driver for the controller
+    #[arg(long, value_enum, default_value_t = GlueName::Msm)]
+    glue: GlueName,
+
+    /// What the gadget is made of: ether, source-sink, serial, mass-storage, several with commas between, or none
+    #[arg(long, value_name = "KIND", default_value = "ether", value_parser = gadget)]
+    gadget: String,
+
+    /// Further words of the kernel's command line
+    #[arg(long, value_name = "WORDS", default_value = "", allow_hyphen_values = true)]
+    append: String,
+
+    /// The fastest speed of the host's port
+    #[arg(long, value_enum, default_value_t = SpeedName::High)]
+    speed: SpeedName,
+
+    /// Endpoint numbers of the controller, 2 to 16
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u8).range(2..=16))]
+    endpoints: u8,
+
+    /// The configuration that the host selects, instead of the one that Linux would
+    #[arg(long, value_name = "VALUE", value_parser = clap::value_parser!(u8).range(1..))]
+    configuration: Option<u8>,
+
+    /// The host's port: a bus and hub ports
+    #[arg(long, value_name = "PATH", default_value = "5-1.3")]
+    port: PortPath,
+
+    /// Enumerate, send data through the gadget, switch the board off
+    #[arg(long, conflicts_with = "shell")]
+    once: bool,
+
+    /// A shell on the board's console
+    #[arg(long)]
+    shell: bool,
+
+    /// Print every register access, memory access and packet of the controller
+    #[arg(long)]
+    trace: bool,
+
+    /// How long each step may take, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    patience: u64,
+
+    /// What qemu/setup filled [default: $POOLPROOF_CACHE, or poolproof in $XDG_CACHE_HOME or ~/.cache]
+    #[arg(long, value_name = "DIR")]
+    cache: Option<PathBuf>,
+}
+
+const EXIT: &str = "Exit status, for git bisect run: 0 no failure found, 1 the kernel or its driver failed, 125 the kernel \
+                    is not there or does not boot, 129 wrong usage, 130 and above everything else";
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum GlueName {
+    /// ci_hdrc_msm with a ULPI PHY, by device tree
+    Msm,
+    /// ci_hdrc_pci
+    Pci,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum SpeedName {
+    /// 12 Mbit/s
+    Full,
+    /// 480 Mbit/s
+    High,
+}
+
+fn gadget(text: &str) -> Result<String, String> {
+    const KINDS: [&str; 5] = ["ether", "source-sink", "serial", "mass-storage", "none"];
+    match text.split(',').find(|kind| !KINDS.contains(kind)) {
+        None => Ok(text.to_owned()),
+        Some(kind) => Err(format!("{kind:?} is none of {}", KINDS.join(", "))),
+    }
+}
+
+pub(crate) fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help goes to stdout, everything else to stderr; if nobody reads, the status still tells.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { 129 } else { 0 });
+        }
+    };
+    let signal = Arc::new(AtomicUsize::new(0));
+    match signals(&signal).and_then(|()| run(&arguments, &signal)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            if !matches!(error, BoardError::Signal(_)) {
+                let _ = writeln!(io::stderr(), "qemu/board: {error}");
+            }
+            ExitCode::from(error.exit_status())
+        }
+    }
+}
+
+/// Signals end the board, so that nothing is left behind.
+fn signals(signal: &Arc<AtomicUsize>) -> Result<(), BoardError> {
+    for number in [SIGINT, SIGTERM, SIGHUP] {
+        // Signal numbers are small and positive.
+        signal_hook::flag::register_usize(number, Arc::clone(signal), number as usize)
+            .map_err(|error| BoardError::System { what: "a signal cannot be taken", error })?;
+    }
+    Ok(())
+}
+
+fn run(arguments: &Arguments, signal: &Arc<AtomicUsize>) -> Result<(), BoardError> {
+    let cache = Cache::open(arguments.cache.as_deref())?;
+    let folder = tempfile::Builder::new().prefix("poolproof-kernel.").tempdir();
+    let folder = folder.map_err(|error| BoardError::System { what: "no folder for the board's files", error })?;
+    let kernel = kernel(arguments, &cache, folder.path().join("initramfs.cpio"))?;
+    let config = BoardConfig {
+        glue: match arguments.glue {
+            GlueName::Msm => Glue::Msm,
+            GlueName::Pci => Glue::Pci,
+        },
+        gadget: arguments.gadget.clone(),
+        append: arguments.append.clone(),
+        speed: match arguments.speed {
+            SpeedName::Full => Speed::Full,
+            SpeedName::High => Speed::High,
+        },
+        endpoints: arguments.endpoints,
+        configuration: arguments.configuration,
+        port: arguments.port.clone(),
+        trace: arguments.trace,
+        shell: arguments.shell,
+        patience: Duration::from_secs(arguments.patience),
+        signal: Arc::clone(signal),
+        ..BoardConfig::new(kernel)
+    };
+    // On a shell's terminal the host's lines must not be taken for the shell's output.
+    let shell = arguments.shell;
+    let record = Record::new(move |entry| print(entry, shell));
+    let mut board = Board::start(&cache, &config, record)?;
+    if shell {
+        return board.watch_to_the_end();
+    }
+    let done = if arguments.once { once(&mut board, arguments) } else { stay(&mut board) };
+    if let Err(BoardError::Host(_) | BoardError::Patience { .. } | BoardError::Data(_)) = &done {
+        // What the driver has for the controller. A board that is dead says nothing, and that is said.
+        if let Err(error) = board.command("debugfs qheads requests registers") {
+            let _ = writeln!(io::stderr(), "qemu/board: the board tells nothing of its driver: {error}");
+        }
+    }
+    done?;
+    board.power_off()
+}
+
+fn kernel(arguments: &Arguments, cache: &Cache, initramfs: PathBuf) -> Result<Kernel, BoardError> {
+    match &arguments.modules {
+        Some(modules) => cache.own_kernel(arguments.kernel.as_ref(), modules, initramfs),
+        None if arguments.kernel.contains('/') => {
+            Err(BoardError::Kernel(format!("{}: an image of your own needs --modules DIR", arguments.kernel)))
+        }
+        None => cache.kernel(&arguments.kernel),
+    }
+}
+
+fn print(entry: &Entry, to_stderr: bool) {
+    // A reader that went away does not stop the board.
+    let _ = if to_stderr { writeln!(io::stderr(), "{entry}\r") } else { writeln!(io::stdout(), "{entry}") };
+}
+
+/// Enumerates the device and sends data through it.
+fn once(board: &mut Board, arguments: &Arguments) -> Result<(), BoardError> {
+    let device = board.enumerated()?;
+    board.ready()?;
+    let mut exercised = vec![format!("enumeration at {} speed", device.device().speed())];
+    if arguments.gadget.split(',').any(|kind| kind == "ether") {
+        let mut network = Network::bind(&device)?;
+        for length in [0, 56, 1472] {
+            network.ping(&vec![0x5a; length])?;
+        }
+        exercised.push(format!("pings by {}", network.driver()));
+    }
+    let release = board.command("sh uname -r")?;
+    let release = release.first().and_then(|line| line.strip_prefix("output | ")).unwrap_or("unknown").to_owned();
+    let scope = format!(
+        "kernel {release}, its own ci_hdrc and DMA pools; glue {}; model chipidea-sim, {} endpoints; exercised: {}; not \
+         exercised: PHY, clocks, power domains, IOMMU, non-coherent DMA, silicon",
+        match arguments.glue {
+            GlueName::Msm => "ci_hdrc_msm",
+            GlueName::Pci => "ci_hdrc_pci",
+        },
+        arguments.endpoints,
+        exercised.join(", ")
+    );
+    let _ = writeln!(io::stdout(), "\nNO FAILURE FOUND\nscope: {scope}");
+    Ok(())
+}
+
+/// Runs until a signal comes, with what is typed for the board.
+fn stay(board: &mut Board) -> Result<(), BoardError> {
+    board.enumerated()?;
+    board.ready()?;
+    let (sender, typed) = std::sync::mpsc::channel();
+    // It ends with its input, or with the program.
+    let reader = thread::Builder::new().name("typed".to_owned()).spawn(move || {
+        for line in io::stdin().lock().lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    reader.map_err(|error| BoardError::System { what: "no thread", error })?;
+    loop {
+        match board.watch(Duration::from_millis(50)) {
+            Ok(()) => {}
+            // What goes wrong with a command was said, and what the host sees too: the board stays.
+            Err(BoardError::Board(_) | BoardError::Host(_)) => {}
+            Err(error) => return Err(error),
+        }
+        for line in typed.try_iter() {
+            board.type_line(&line)?;
+        }
+    }
+}
