@@ -176,6 +176,12 @@ impl LiveBoard {
         self.cable.power(true);
     }
 
+    /// The host of the board's port. Its events are the live bus's own.
+    #[must_use]
+    pub fn host(&self) -> &Host {
+        &self.cable.host
+    }
+
     /// The host's log so far.
     #[must_use]
     pub fn log(&self) -> Vec<LogLine> {

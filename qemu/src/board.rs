@@ -9,7 +9,7 @@ use bus::Trace;
 use scenarios::{LiveBoard, LiveBus, LiveDevice, LiveEvents, LogLine, PortPath, Speed};
 use serve::{ClientMemory, Service};
 use tempfile::TempDir;
-use usb_host::{HostConfig, Log};
+use usb_host::{Host, HostConfig, Log};
 
 use crate::cache::{Cache, Kernel};
 use crate::console::{Marker, is_fatal};
@@ -248,6 +248,24 @@ impl Board {
             _ => None,
         })?;
         Ok(said)
+    }
+
+    /// Reboots the board, and waits until its device was gone and both are there again.
+    ///
+    /// # Errors
+    /// As [`Board::ready`] and [`Board::enumerated`].
+    pub fn reboot(&mut self) -> Result<LiveDevice, BoardError> {
+        self.machine.type_line("reboot")?;
+        self.progress = Progress::Kernel;
+        self.gone()?;
+        self.ready()?;
+        self.enumerated()
+    }
+
+    /// The host at the other end of the cable.
+    #[must_use]
+    pub fn host(&self) -> &Host {
+        self.live.host()
     }
 
     /// Types a line on the board's console.

@@ -197,7 +197,7 @@ fn print(entry: &Entry, to_stderr: bool) {
 fn once(board: &mut Board, arguments: &Arguments) -> Result<(), BoardError> {
     let device = board.enumerated()?;
     board.ready()?;
-    let mut exercised = vec![format!("enumeration at {} speed", device.device().speed())];
+    let mut exercised = vec![format!("{} enumeration", device.device().speed())];
     if arguments.gadget.split(',').any(|kind| kind == "ether") {
         let mut network = Network::bind(&device)?;
         for length in [0, 56, 1472] {
@@ -206,7 +206,8 @@ fn once(board: &mut Board, arguments: &Arguments) -> Result<(), BoardError> {
         exercised.push(format!("pings by {}", network.driver()));
     }
     let release = board.command("sh uname -r")?;
-    let release = release.first().and_then(|line| line.strip_prefix("output | ")).unwrap_or("unknown").to_owned();
+    let release =
+        release.iter().find_map(|line| line.strip_prefix("output | ")).unwrap_or("that does not tell its name");
     let scope = format!(
         "kernel {release}, its own ci_hdrc and DMA pools; glue {}; model chipidea-sim, {} endpoints; exercised: {}; not \
          exercised: PHY, clocks, power domains, IOMMU, non-coherent DMA, silicon",

@@ -71,6 +71,12 @@ impl Record {
         entries.push(entry);
     }
 
+    /// All lines so far.
+    #[must_use]
+    pub fn all(&self) -> Vec<Entry> {
+        self.0.entries.lock().clone()
+    }
+
     /// The lines of one side so far.
     #[must_use]
     pub fn of(&self, side: Side) -> Vec<Entry> {
