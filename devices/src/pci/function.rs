@@ -218,7 +218,7 @@ fn pieces(offset: u64, len: usize) -> impl Iterator<Item = Piece> {
     let mut at = offset;
     std::iter::from_fn(move || {
         let widths = [Width::U64, Width::U32, Width::U16, Width::U8];
-        let fits = |width: &Width| at % *width as u64 == 0 && at + *width as u64 <= end;
+        let fits = |width: &Width| at.is_multiple_of(*width as u64) && at + *width as u64 <= end;
         let width = widths.into_iter().find(fits)?;
         let piece = Piece { at, width };
         at += width as u64;

@@ -123,8 +123,9 @@ impl Interrupts {
             (None, Some(control)) => Mode::Msi((1 << control.enabled().min(5)).min(self.lines())),
             (None, None) => Mode::Intx,
         };
-        if mode != self.mode {
-            self.mode = mode;
+        let same_kind = std::mem::discriminant(&mode) == std::mem::discriminant(&self.mode);
+        self.mode = mode;
+        if !same_kind {
             self.pending.fill(false);
             // What is asserted already would never rise.
             for line in (0..self.lines()).filter(|line| self.levels[usize::from(*line)]).collect::<Vec<_>>() {
