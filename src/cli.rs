@@ -1,6 +1,7 @@
 //! The command line.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -25,6 +26,50 @@ pub(crate) enum Command {
     /// Run a command with a simulated board on its USB bus
     #[cfg(target_os = "linux")]
     Usb(Usb),
+    /// Serve a device to a virtual machine, with a USB host at its other end
+    #[cfg(target_os = "linux")]
+    Serve(Serve),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Serve {
+    /// The device
+    #[arg(value_enum)]
+    pub(crate) device: Device,
+
+    /// The socket that QEMU connects to. One that nobody listens on is replaced
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: PathBuf,
+
+    /// Which driver of Linux finds the controller
+    #[arg(long, value_enum, default_value_t = Glue::Pci)]
+    pub(crate) glue: Glue,
+
+    /// Endpoint numbers of the controller, 2 to 16
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u8).range(2..=16))]
+    pub(crate) endpoints: u8,
+
+    /// The host's port: a bus and hub ports
+    #[arg(long, value_name = "PATH", default_value = "5-1.3")]
+    pub(crate) port: String,
+
+    /// The fastest speed of the host's port
+    #[arg(long, value_enum, default_value_t = PortSpeed::High)]
+    pub(crate) speed: PortSpeed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Device {
+    /// Chipidea USB device controller
+    Chipidea,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Glue {
+    /// ci_hdrc_pci, by PCI id 153f:1006
+    Pci,
+    /// ci_hdrc_msm, by a device tree node over BAR 0 of 153f:1007
+    Msm,
 }
 
 #[derive(Args, Debug)]

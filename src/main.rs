@@ -11,6 +11,10 @@ mod progress;
 mod report;
 mod run;
 #[cfg(target_os = "linux")]
+mod serve;
+#[cfg(target_os = "linux")]
+mod signals;
+#[cfg(target_os = "linux")]
 mod usb;
 
 use std::io::{self, IsTerminal, Write};
@@ -63,6 +67,8 @@ fn execute(cli: &Cli) -> Result<ExitCode, Error> {
         Command::List => list::list(&mut out).map(|()| Exit::NoFailure),
         #[cfg(target_os = "linux")]
         Command::Usb(arguments) => return usb::usb(arguments),
+        #[cfg(target_os = "linux")]
+        Command::Serve(arguments) => return serve::serve(&mut out, arguments),
     }?;
     out.flush()?;
     Ok(exit.into())

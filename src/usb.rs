@@ -1,7 +1,5 @@
 //! `poolproof usb`: a command with a simulated board on its USB bus.
 
-mod signals;
-
 use std::io::{self, Write};
 use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
@@ -13,7 +11,7 @@ use scenarios::{Absence, Bench, CommandError, LiveError, PortPath, ServedBus, Vi
 use crate::cli::{Gadget, Usb};
 use crate::error::Error;
 use crate::names::find;
-use signals::Signals;
+use crate::signals::{Signals, ended_by};
 
 /// How long a board may take until its device is there or its host has complained.
 const APPEARS: Duration = Duration::from_secs(20);
@@ -76,11 +74,6 @@ fn appears(board: &VirtualBoard, signals: &Signals) -> Result<Option<i32>, Error
             return Ok(None);
         }
     }
-}
-
-/// As a shell shows that a signal ended a program.
-fn ended_by(signal: i32) -> ExitCode {
-    ExitCode::from(u8::try_from(128 + signal).unwrap_or(255))
 }
 
 /// The command's own status; 128 and the signal's number as a shell has it.

@@ -42,6 +42,8 @@ mod record;
 mod row;
 mod run;
 pub mod scenario;
+#[cfg(target_os = "linux")]
+mod served;
 mod session;
 mod shared;
 mod sides;
@@ -69,6 +71,8 @@ pub use record::{Record, Status, record_of, status};
 pub use row::{Detail, Row};
 pub use run::{Exercised, LogLine, NOT_EXERCISED, Run, Scope, Variant};
 pub use scenario::{Needs, Outcome, Scenario};
+#[cfg(target_os = "linux")]
+pub use served::{Glue, ServedBoard, ServedConfig, ServedError, ServedEvent};
 pub use session::{Session, expect_equal};
 pub use shared::Shared;
 pub use sides::DEVICES;

@@ -1,8 +1,8 @@
-//! Signals that end this program: they end the command first, so that nothing is left behind.
+//! Signals that end this program, so that nothing is left behind; a command that it runs ends first.
 
 use std::fs;
 use std::io;
-use std::process::{Child, ExitStatus};
+use std::process::{Child, ExitCode, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -14,14 +14,14 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::error::Error;
 
 /// The last signal that came.
-pub(super) struct Signals(Arc<AtomicUsize>);
+pub(crate) struct Signals(Arc<AtomicUsize>);
 
 impl Signals {
     /// How long the command and what it has started may take to end after a signal.
     const GRACE: Duration = Duration::from_secs(2);
 
     /// Takes the signals that were not ignored when this program started: `nohup` means it.
-    pub(super) fn register() -> Result<Self, Error> {
+    pub(crate) fn register() -> Result<Self, Error> {
         let received = Arc::new(AtomicUsize::new(0));
         let ignored = ignored();
         for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0) {
@@ -33,13 +33,13 @@ impl Signals {
     }
 
     /// A signal that came since the last look.
-    pub(super) fn take(&self) -> Option<i32> {
+    pub(crate) fn take(&self) -> Option<i32> {
         i32::try_from(self.0.swap(0, Ordering::Relaxed)).ok().filter(|&signal| signal != 0)
     }
 
     /// Waits for the command, looking every now and then. A signal goes on to it and, when it has ended, to what it leaves
     /// running; what does not end by that is killed.
-    pub(super) fn wait(&self, mut child: Child, look: Duration) -> Result<ExitStatus, Error> {
+    pub(crate) fn wait(&self, mut child: Child, look: Duration) -> Result<ExitStatus, Error> {
         let lost = |error: io::Error| Error::internal(format!("the command is lost: {error}"));
         loop {
             if let Some(status) = child.try_wait().map_err(lost)? {
@@ -51,6 +51,11 @@ impl Signals {
             thread::sleep(look);
         }
     }
+}
+
+/// As a shell shows that a signal ended a program.
+pub(crate) fn ended_by(signal: i32) -> ExitCode {
+    ExitCode::from(u8::try_from(128 + signal).unwrap_or(255))
 }
 
 /// Ends the command by a signal, then what it leaves running.

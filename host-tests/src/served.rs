@@ -1,0 +1,182 @@
+//! A controller for a virtual machine, with a host at the other end of its cable.
+//!
+//! The same model and the same host as in virtual time, on the real clock: the driver is the machine's kernel.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use chipidea_sim::{Chipidea, Config};
+use devices::DmaPort;
+use devices::pci::{Bar, PciConfig, PciError, PciFunction, PciSlot};
+use serve::{ClientMemory, Event, ServeError, Service};
+use thiserror::Error;
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
+use usb::Speed;
+use usb_host::{Host, HostConfig, Line, Log, PortPath};
+
+/// Between two tries of a transaction without an answer: an emulated processor needs it to serve an interrupt.
+const STRIKE_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Which of Linux's drivers finds the controller.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Glue {
+    /// `ci_hdrc_pci`, by its id 153f:1006: 4 KiB of registers.
+    #[default]
+    Pci,
+    /// `ci_hdrc_msm`, by a device tree node over the function's BAR: 1 MiB, so that Linux places it first, with the reset
+    /// line behind the registers. The id, 153f:1007, has no driver; nobody makes the function a bus master.
+    Msm,
+}
+
+/// A served board.
+#[derive(Clone, Debug)]
+pub struct ServedConfig {
+    /// The driver's side.
+    pub glue: Glue,
+    /// Endpoint numbers of the controller.
+    pub endpoints: u8,
+    /// The host's port.
+    pub port: PortPath,
+    /// The fastest speed of the host's port.
+    pub speed: Speed,
+}
+
+/// What happens to a served board. `Display` is a line for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServedEvent {
+    /// At the socket.
+    Service(Event),
+    /// A line of the host's log.
+    Host(Line),
+}
+
+/// Why a board cannot be served.
+#[derive(Debug, Error)]
+pub enum ServedError {
+    /// There is no such function.
+    #[error(transparent)]
+    Function(#[from] PciError),
+    /// The socket.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// The operating system gave no thread or event loop.
+    #[error("no thread for the host: {0}")]
+    Thread(#[from] io::Error),
+}
+
+/// A Chipidea controller that virtual machines find at a socket, and its host. Dropping it takes both away.
+pub struct ServedBoard {
+    controller: Arc<Chipidea>,
+    /// Ends before the host does.
+    service: Option<Service>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Glue {
+    /// The PCI function.
+    #[must_use]
+    pub const fn function(self) -> PciConfig {
+        // A USB device, no standard programming interface.
+        const CLASS: u32 = 0x0c03fe;
+        match self {
+            Self::Pci => PciConfig::new(0x153f, 0x1006, CLASS).bar(0, Bar::memory32(0x1000).device()),
+            Self::Msm => PciConfig::new(0x153f, 0x1007, CLASS)
+                .bar(0, Bar::memory32(0x10_0000).device())
+                .requires_bus_master(false),
+        }
+    }
+
+    /// The controller.
+    #[must_use]
+    pub fn controller(self, endpoints: u8) -> Config {
+        let window = match self {
+            Self::Pci => 0x1000,
+            Self::Msm => 0x10_0000,
+        };
+        Config { endpoints, window, ..Config::default() }
+    }
+}
+
+impl ServedBoard {
+    /// Serves a board at the socket `path`. `events` is called from several threads; see [`Service::start`].
+    ///
+    /// # Errors
+    /// [`ServedError`].
+    pub fn start(
+        path: impl AsRef<Path>,
+        config: ServedConfig,
+        events: impl Fn(ServedEvent) + Send + Sync + 'static,
+    ) -> Result<Self, ServedError> {
+        let events: Events = Arc::new(events);
+        let memory = ClientMemory::new();
+        let slot = PciSlot::new(config.glue.function())?;
+        let dma = DmaPort::new("chipidea", slot.memory(memory.clone()));
+        let controller = Chipidea::new(config.glue.controller(config.endpoints), dma, slot.line(0));
+        let function = Arc::new(PciFunction::new(slot, controller.clone()));
+        let tell = Arc::clone(&events);
+        let service = Service::start(path, function, memory, move |event| tell(ServedEvent::Service(event)))?;
+        let host = HostConfig {
+            port: config.port,
+            max_speed: config.speed,
+            strike_interval: STRIKE_INTERVAL,
+            ..HostConfig::default()
+        };
+        let host = Host::new(controller.clone(), host, Arc::new(EventLog(events)));
+        let runtime = Builder::new_current_thread().enable_time().build()?;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let run = move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    biased;
+                    _ = stopped => {}
+                    () = host.run() => {}
+                }
+            });
+            host.controller().set_power(false);
+        };
+        let thread = thread::Builder::new().name("usb-host".to_owned()).spawn(run)?;
+        Ok(Self { controller, service: Some(service), stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// The controller.
+    #[must_use]
+    pub fn controller(&self) -> &Arc<Chipidea> {
+        &self.controller
+    }
+}
+
+impl Drop for ServedBoard {
+    fn drop(&mut self) {
+        self.service = None;
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            // If it panicked, that was said.
+            let _ = thread.join();
+        }
+    }
+}
+
+type Events = Arc<dyn Fn(ServedEvent) + Send + Sync>;
+
+/// The host's log, line by line.
+struct EventLog(Events);
+
+impl Log for EventLog {
+    fn line(&self, time: Duration, text: &str) {
+        (self.0)(ServedEvent::Host(Line { time, text: text.to_owned() }));
+    }
+}
+
+impl std::fmt::Display for ServedEvent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Service(event) => write!(f, "vfio-user: {event}"),
+            Self::Host(line) => line.fmt(f),
+        }
+    }
+}
