@@ -34,6 +34,8 @@ mod fastboot;
 mod irq;
 mod live;
 mod net;
+#[cfg(target_os = "linux")]
+mod paced;
 mod payload;
 mod preempt;
 mod processor;

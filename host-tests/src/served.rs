@@ -18,6 +18,8 @@ use tokio::sync::oneshot;
 use usb::Speed;
 use usb_host::{Host, HostConfig, Line, Log, PortPath};
 
+use crate::paced::{PacedPort, WatchedLine};
+
 /// Between two tries of a transaction without an answer: an emulated processor needs it to serve an interrupt.
 const STRIKE_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -116,7 +118,8 @@ impl ServedBoard {
         let memory = ClientMemory::new();
         let slot = PciSlot::new(config.glue.function())?;
         let dma = DmaPort::new("chipidea", slot.memory(memory.clone()));
-        let controller = Chipidea::new(config.glue.controller(config.endpoints), dma, slot.line(0));
+        let line = WatchedLine::new(slot.line(0));
+        let controller = Chipidea::new(config.glue.controller(config.endpoints), dma, line.clone());
         let function = Arc::new(PciFunction::new(slot, controller.clone()));
         let tell = Arc::clone(&events);
         let service = Service::start(path, function, memory, move |event| tell(ServedEvent::Service(event)))?;
@@ -126,7 +129,7 @@ impl ServedBoard {
             strike_interval: STRIKE_INTERVAL,
             ..HostConfig::default()
         };
-        let host = Host::new(controller.clone(), host, Arc::new(EventLog(events)));
+        let host = Host::new(Arc::new(PacedPort { port: controller.clone(), line }), host, Arc::new(EventLog(events)));
         let runtime = Builder::new_current_thread().enable_time().build()?;
         let (stop, stopped) = oneshot::channel::<()>();
         let run = move || {
