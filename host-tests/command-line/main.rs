@@ -4,6 +4,8 @@ mod bisect;
 mod exit_status;
 mod formats;
 mod readme;
+#[cfg(target_os = "linux")]
+mod serve;
 mod session;
 #[cfg(target_os = "linux")]
 mod usb;

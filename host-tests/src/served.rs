@@ -16,7 +16,8 @@ use thiserror::Error;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use usb::Speed;
-use usb_host::{Host, HostConfig, Line, Log, PortPath};
+use usb_host::net::NetDevice;
+use usb_host::{Host, HostConfig, HostEvent, Line, Log, PortPath};
 
 use crate::paced::{PacedPort, WatchedLine};
 
@@ -138,6 +139,7 @@ impl ServedBoard {
                     biased;
                     _ = stopped => {}
                     () = host.run() => {}
+                    () = bind_drivers(&host) => {}
                 }
             });
             host.controller().set_power(false);
@@ -160,6 +162,18 @@ impl Drop for ServedBoard {
         if let Some(thread) = self.thread.take() {
             // If it panicked, that was said.
             let _ = thread.join();
+        }
+    }
+}
+
+/// Binds the network drivers to what they are for.
+async fn bind_drivers(host: &Host) {
+    let mut network = None;
+    loop {
+        match host.event().await {
+            // Devices that are for other drivers stay without one.
+            HostEvent::Enumerated(device) => network = NetDevice::bind(&device).await.ok(),
+            HostEvent::Disconnected(_) | HostEvent::Failed(_) => drop(network.take()),
         }
     }
 }

@@ -67,6 +67,8 @@
 //! Sources: QEMU 11.1 docs/interop/vfio-user.rst, hw/vfio-user/{proxy,device,container,pci}.c and protocol.h, and
 //! hw/vfio/pci.c for the order of things; linux/vfio.h.
 
+#![cfg(target_os = "linux")]
+
 mod connection;
 mod error;
 mod event;
