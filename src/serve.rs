@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use scenarios::{PortPath, ServedBoard, ServedConfig, ServedError};
+use scenarios::{PortPath, ServedBoard, ServedConfig, ServedError, Trace};
 use serde_json::json;
 
 use crate::cli::{Device, Glue, Serve};
@@ -29,6 +29,7 @@ pub(crate) fn serve(out: &mut dyn Write, arguments: &Serve) -> Result<ExitCode, 
         endpoints: arguments.endpoints,
         port,
         speed: arguments.speed.into(),
+        trace: Trace::off(),
     };
     let (sender, events) = channel();
     let board = ServedBoard::start(&socket, config, move |event| {

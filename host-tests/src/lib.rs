@@ -57,7 +57,7 @@ mod virtual_usb;
 mod witness;
 
 // Words of the crates below that the bench's own callers need.
-pub use bus::CpuAddr;
+pub use bus::{CpuAddr, Trace};
 pub use gadgets;
 pub use pool::{MemoryError, PageOrder, Policy, policy};
 pub use usb::Speed;

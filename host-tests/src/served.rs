@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use bus::Trace;
 use chipidea_sim::{Chipidea, Config};
 use devices::DmaPort;
 use devices::pci::{Bar, PciConfig, PciError, PciFunction, PciSlot};
@@ -46,6 +47,8 @@ pub struct ServedConfig {
     pub port: PortPath,
     /// The fastest speed of the host's port.
     pub speed: Speed,
+    /// Where registers, memory accesses and packets are traced.
+    pub trace: Trace,
 }
 
 /// What happens to a served board. `Display` is a line for people.
@@ -74,6 +77,7 @@ pub enum ServedError {
 /// A Chipidea controller that virtual machines find at a socket, and its host. Dropping it takes both away.
 pub struct ServedBoard {
     controller: Arc<Chipidea>,
+    host: Host,
     /// Ends before the host does.
     service: Option<Service>,
     stop: Option<oneshot::Sender<()>>,
@@ -118,7 +122,7 @@ impl ServedBoard {
         let events: Events = Arc::new(events);
         let memory = ClientMemory::new();
         let slot = PciSlot::new(config.glue.function())?;
-        let dma = DmaPort::new("chipidea", slot.memory(memory.clone()));
+        let dma = DmaPort::new("chipidea", slot.memory(memory.clone())).traced(config.trace);
         let line = WatchedLine::new(slot.line(0));
         let controller = Chipidea::new(config.glue.controller(config.endpoints), dma, line.clone());
         let function = Arc::new(PciFunction::new(slot, controller.clone()));
@@ -131,6 +135,7 @@ impl ServedBoard {
             ..HostConfig::default()
         };
         let host = Host::new(Arc::new(PacedPort { port: controller.clone(), line }), host, Arc::new(EventLog(events)));
+        let running = host.clone();
         let runtime = Builder::new_current_thread().enable_time().build()?;
         let (stop, stopped) = oneshot::channel::<()>();
         let run = move || {
@@ -138,20 +143,26 @@ impl ServedBoard {
                 tokio::select! {
                     biased;
                     _ = stopped => {}
-                    () = host.run() => {}
-                    () = bind_drivers(&host) => {}
+                    () = running.run() => {}
+                    () = bind_drivers(&running) => {}
                 }
             });
-            host.controller().set_power(false);
+            running.controller().set_power(false);
         };
         let thread = thread::Builder::new().name("usb-host".to_owned()).spawn(run)?;
-        Ok(Self { controller, service: Some(service), stop: Some(stop), thread: Some(thread) })
+        Ok(Self { controller, host, service: Some(service), stop: Some(stop), thread: Some(thread) })
     }
 
     /// The controller.
     #[must_use]
     pub fn controller(&self) -> &Arc<Chipidea> {
         &self.controller
+    }
+
+    /// The host. Its events are taken by its drivers.
+    #[must_use]
+    pub fn host(&self) -> &Host {
+        &self.host
     }
 }
 
