@@ -74,15 +74,16 @@ fn qemu(socket: &Path, glue: Glue) -> Result<String, Error> {
     let device = format!("-device {}", quoted(&device));
     let memory = "-m 1G -object memory-backend-memfd,id=mem,size=1G,share=on -machine memory-backend=mem";
     let arm64 = format!(
-        "aarch64 virt:\n  qemu-system-aarch64 -M virt,gic-version=2 -cpu cortex-a53 -smp 4 {memory} \\\n    {device}\n"
+        "aarch64 virt:\n  qemu-system-aarch64 -M virt,gic-version=2 -cpu cortex-a53 -smp 4 {memory} \\\n    {device}"
     );
     Ok(match glue {
         Glue::Pci => format!(
-            "{arm64}x86_64 q35:\n  qemu-system-x86_64 -M q35 {memory} \\\n    {device}\n\
+            "{arm64}\nx86_64 q35:\n  qemu-system-x86_64 -M q35 {memory} \\\n    {device}\n\
              virtme-ng:\n  vng --memory 1G --numa 1G --qemu-opts={}\n",
             quoted(&device)
         ),
-        Glue::Msm => format!("{arm64}    -dtb BOARD.dtb # with a node qcom,ci-hdrc over BAR 0\n"),
+        // Only a device tree binds it.
+        Glue::Msm => format!("{arm64} \\\n    -dtb BOARD.dtb # with a node qcom,ci-hdrc over BAR 0\n"),
     })
 }
 

@@ -4,6 +4,7 @@
 //! - [`scenario`]: what is done with them; [`Session`] is what a scenario holds
 //! - [`check()`]: pools × scenarios, as [`Row`]s; recorded defects are told apart from news ([`Status`])
 //! - [`Verdict`], [`Scope`]: what was seen, and how far it reaches
+//! - `ServedBoard` (Linux): the controller in a virtual machine, with a host at its other end
 //!
 //! Another repository's `cargo test` brings its own pool, driver or gadget:
 //!

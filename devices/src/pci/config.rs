@@ -183,7 +183,7 @@ impl PciConfig {
         self
     }
 
-    /// A BAR. Numbers beyond 5 are ignored here and refused by [`super::PciSlot::new`] where they are used.
+    /// BAR `number`, 0 to 5. There are no others, and none is added for another number.
     #[must_use]
     pub const fn bar(mut self, number: usize, bar: Bar) -> Self {
         if number < self.bars.len() {
