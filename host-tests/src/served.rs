@@ -16,17 +16,18 @@ use serve::{ClientMemory, Event, ServeError, Service};
 use thiserror::Error;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
-use usb::Speed;
+use usb::{Speed, UsbPort};
 use usb_host::net::NetDevice;
 use usb_host::{Host, HostConfig, HostEvent, Line, Log, PortPath};
 
-use crate::paced::{PacedPort, WatchedLine};
+use crate::paced::{Activity, PacedPort, WatchedDevice, WatchedLine};
 
-/// Between two tries of a transaction without an answer: an emulated processor needs it to serve an interrupt.
-const STRIKE_INTERVAL: Duration = Duration::from_millis(20);
+/// Between two tries of a transaction without an answer, and two looks at a driver that is busy
+/// ([`HostConfig::strike_interval`]): an emulated processor needs it.
+pub const STRIKE_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Which of Linux's drivers finds the controller.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Glue {
     /// `ci_hdrc_pci`, by its id 153f:1006: 4 KiB of registers.
     #[default]
@@ -74,17 +75,32 @@ pub enum ServedError {
     Thread(#[from] io::Error),
 }
 
-/// A Chipidea controller that virtual machines find at a socket, and its host. Dropping it takes both away.
-pub struct ServedBoard {
+/// A Chipidea controller that virtual machines find at a socket. Dropping it takes it away.
+pub struct ServedController {
     controller: Arc<Chipidea>,
+    port: Arc<PacedPort>,
+    _service: Service,
+}
+
+/// Such a controller and its host. Dropping it takes both away.
+pub struct ServedBoard {
     host: Host,
     /// Ends before the host does.
-    service: Option<Service>,
+    controller: Option<ServedController>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Glue {
+    /// The end of the driver's name: `msm` of `ci_hdrc_msm`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pci => "pci",
+            Self::Msm => "msm",
+        }
+    }
+
     /// The PCI function.
     #[must_use]
     pub const fn function(self) -> PciConfig {
@@ -109,6 +125,45 @@ impl Glue {
     }
 }
 
+impl ServedController {
+    /// Serves a controller of `endpoints` endpoint numbers at the socket `path`. `events` is called from several threads; see
+    /// [`Service::start`].
+    ///
+    /// # Errors
+    /// [`ServedError`].
+    pub fn start(
+        path: impl AsRef<Path>,
+        glue: Glue,
+        endpoints: u8,
+        trace: Trace,
+        events: impl Fn(Event) + Send + Sync + 'static,
+    ) -> Result<Self, ServedError> {
+        let memory = ClientMemory::new();
+        let slot = PciSlot::new(glue.function())?;
+        let dma = DmaPort::new("chipidea", slot.memory(memory.clone())).traced(trace);
+        let activity = Arc::new(Activity::default());
+        let line = WatchedLine { line: slot.line(0), activity: Arc::clone(&activity) };
+        let controller = Chipidea::new(glue.controller(endpoints), dma, Arc::new(line));
+        let device = WatchedDevice { device: Arc::clone(&controller), activity: Arc::clone(&activity) };
+        let function = Arc::new(PciFunction::new(slot, Arc::new(device)));
+        let service = Service::start(path, function, memory, events)?;
+        let port = Arc::new(PacedPort { port: Arc::clone(&controller), activity });
+        Ok(Self { controller, port, _service: service })
+    }
+
+    /// The controller.
+    #[must_use]
+    pub fn controller(&self) -> &Arc<Chipidea> {
+        &self.controller
+    }
+
+    /// Its upstream port, for a host that runs in real time with [`STRIKE_INTERVAL`].
+    #[must_use]
+    pub fn port(&self) -> Arc<dyn UsbPort> {
+        Arc::clone(&self.port) as _
+    }
+}
+
 impl ServedBoard {
     /// Serves a board at the socket `path`. `events` is called from several threads; see [`Service::start`].
     ///
@@ -120,21 +175,16 @@ impl ServedBoard {
         events: impl Fn(ServedEvent) + Send + Sync + 'static,
     ) -> Result<Self, ServedError> {
         let events: Events = Arc::new(events);
-        let memory = ClientMemory::new();
-        let slot = PciSlot::new(config.glue.function())?;
-        let dma = DmaPort::new("chipidea", slot.memory(memory.clone())).traced(config.trace);
-        let line = WatchedLine::new(slot.line(0));
-        let controller = Chipidea::new(config.glue.controller(config.endpoints), dma, line.clone());
-        let function = Arc::new(PciFunction::new(slot, controller.clone()));
         let tell = Arc::clone(&events);
-        let service = Service::start(path, function, memory, move |event| tell(ServedEvent::Service(event)))?;
+        let tell = move |event| tell(ServedEvent::Service(event));
+        let controller = ServedController::start(path, config.glue, config.endpoints, config.trace, tell)?;
         let host = HostConfig {
             port: config.port,
             max_speed: config.speed,
             strike_interval: STRIKE_INTERVAL,
             ..HostConfig::default()
         };
-        let host = Host::new(Arc::new(PacedPort { port: controller.clone(), line }), host, Arc::new(EventLog(events)));
+        let host = Host::new(controller.port(), host, Arc::new(EventLog(events)));
         let running = host.clone();
         let runtime = Builder::new_current_thread().enable_time().build()?;
         let (stop, stopped) = oneshot::channel::<()>();
@@ -150,13 +200,7 @@ impl ServedBoard {
             running.controller().set_power(false);
         };
         let thread = thread::Builder::new().name("usb-host".to_owned()).spawn(run)?;
-        Ok(Self { controller, host, service: Some(service), stop: Some(stop), thread: Some(thread) })
-    }
-
-    /// The controller.
-    #[must_use]
-    pub fn controller(&self) -> &Arc<Chipidea> {
-        &self.controller
+        Ok(Self { host, controller: Some(controller), stop: Some(stop), thread: Some(thread) })
     }
 
     /// The host. Its events are taken by its drivers.
@@ -168,7 +212,7 @@ impl ServedBoard {
 
 impl Drop for ServedBoard {
     fn drop(&mut self) {
-        self.service = None;
+        self.controller = None;
         self.stop = None;
         if let Some(thread) = self.thread.take() {
             // If it panicked, that was said.

@@ -1,27 +1,27 @@
 //! A board: QEMU, the controller in this process, and the host at the other end of its cable.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use bus::Trace;
-use scenarios::{LiveBoard, LiveBus, LiveDevice, LiveEvents, LogLine, PortPath, Speed};
-use serve::{ClientMemory, Service};
-use tempfile::TempDir;
+use parking_lot::Mutex;
+use scenarios::{
+    Glue, LiveBoard, LiveBus, LiveDevice, LiveEvents, LogLine, PortPath, STRIKE_INTERVAL, ServedController, Speed,
+};
 use usb_host::{Host, HostConfig, Log};
 
 use crate::cache::{Cache, Kernel};
 use crate::console::{Marker, is_fatal};
-use crate::controller::{Glue, function};
 use crate::error::BoardError;
+use crate::folder;
 use crate::machine::{Boot, Machine};
 use crate::record::{Record, Side};
 
 /// How often a signal is looked for while nothing else happens.
 const LOOK: Duration = Duration::from_millis(100);
-/// Between the tries of a packet that the controller does not answer, and the looks at a board that is busy.
-const STRIKE_INTERVAL: Duration = Duration::from_millis(5);
 /// What a kernel that fails has to say after its first word of it.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -88,13 +88,12 @@ impl BoardConfig {
     }
 }
 
-/// A board that is switched on. Dropping it takes everything away again: QEMU, the socket and its folder.
+/// A board that is switched on. Dropping it takes QEMU and the socket away again.
 pub struct Board {
     machine: Machine,
     live: LiveBoard,
     _bus: LiveBus,
-    _service: Service,
-    _folder: TempDir,
+    _controller: ServedController,
     events: Receiver<Happened>,
     record: Record,
     device: Option<LiveDevice>,
@@ -133,17 +132,8 @@ impl Board {
     /// # Errors
     /// [`BoardError`], if it cannot be set up. What happens then is waited for.
     pub fn start(cache: &Cache, config: &BoardConfig, record: Record) -> Result<Self, BoardError> {
-        let folder = tempfile::Builder::new().prefix("poolproof-board.").tempdir();
-        let folder = folder.map_err(BoardError::system("no folder for the board's socket"))?;
         let (sender, events) = mpsc::channel();
-
-        let memory = ClientMemory::new();
-        let trace = if config.trace { Trace::to(Arc::new(record.clone())) } else { Trace::off() };
-        let made = function(config.glue, config.endpoints, &memory, trace);
-        let (port, function) = made.map_err(|error| BoardError::Qemu(error.to_string()))?;
-        let socket = folder.path().join("chipidea");
-        let told = record.clone();
-        let service = Service::start(&socket, function, memory, move |event| told.add(Side::Qemu, event.to_string()))?;
+        let (socket, controller) = controller(config, &record)?;
 
         let bus = LiveBus::start()?;
         let host = HostConfig {
@@ -153,7 +143,12 @@ impl Board {
             strike_interval: STRIKE_INTERVAL,
             ..HostConfig::default()
         };
-        let live = bus.connect(port, host, Arc::new(HostLines(record.clone())), Events { sender: sender.clone() })?;
+        let live = bus.connect(
+            controller.port(),
+            host,
+            Arc::new(HostLines(record.clone())),
+            Events { sender: sender.clone() },
+        )?;
 
         let boot = Boot {
             kernel: &config.kernel,
@@ -167,8 +162,7 @@ impl Board {
             machine,
             live,
             _bus: bus,
-            _service: service,
-            _folder: folder,
+            _controller: controller,
             events,
             record,
             device: None,
@@ -417,6 +411,23 @@ impl Board {
         let last = self.record.last(Side::Qemu).unwrap_or_default();
         BoardError::Qemu(last)
     }
+}
+
+/// A controller at a socket in a folder of its own, which goes when QEMU has connected: nothing is left behind then,
+/// however this process ends.
+fn controller(config: &BoardConfig, record: &Record) -> Result<(PathBuf, ServedController), BoardError> {
+    let folder = folder::make().map_err(BoardError::system("no folder for the board's socket"))?;
+    let socket = folder.path().join("chipidea");
+    let trace = if config.trace { Trace::to(Arc::new(record.clone())) } else { Trace::off() };
+    let (told, folder) = (record.clone(), Mutex::new(Some(folder)));
+    let tell = move |event: serve::Event| {
+        if event == serve::Event::Connected {
+            drop(folder.lock().take());
+        }
+        told.add(Side::Qemu, event.to_string());
+    };
+    let controller = ServedController::start(&socket, config.glue, config.endpoints, trace, tell)?;
+    Ok((socket, controller))
 }
 
 /// What takes the console's lines.

@@ -1,6 +1,9 @@
 //! What `qemu/setup` brought.
 
 use std::env;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -71,18 +74,25 @@ impl Cache {
         Ok(kernel)
     }
 
-    /// A kernel of one's own: its image, and where `make modules_install` put its modules. Its user land is written to
-    /// `initramfs`.
+    /// A kernel of one's own: its image, and where `make modules_install` put its modules. Its user land is kept in the
+    /// cache, and made again when they have changed.
     ///
     /// # Errors
     /// [`BoardError::Kernel`], if one of them is not there; [`BoardError::Setup`] if no user land can be made of them.
-    pub fn own_kernel(&self, image: &Path, modules: &Path, initramfs: PathBuf) -> Result<Kernel, BoardError> {
+    pub fn own_kernel(&self, image: &Path, modules: &Path) -> Result<Kernel, BoardError> {
         if !image.is_file() {
             return Err(BoardError::Kernel(format!("{} is no file", image.display())));
         }
         if !modules.is_dir() {
             return Err(BoardError::Kernel(format!("{} is no folder with modules", modules.display())));
         }
+        let failed = |error: io::Error| BoardError::System { what: "the cache cannot be written", error };
+        let path = modules.canonicalize().map_err(failed)?;
+        let mut hasher = DefaultHasher::new();
+        path.hash(&mut hasher);
+        let folder = self.folder.join("own");
+        fs::create_dir_all(&folder).map_err(failed)?;
+        let initramfs = folder.join(format!("{:016x}.cpio", hasher.finish()));
         let mut script = Command::new(self.scripts.join("initramfs"));
         script.arg("--modules").arg(modules).arg("--output").arg(&initramfs).arg("--cache").arg(&self.folder);
         let made = script.output().map_err(|error| BoardError::Setup(format!("qemu/initramfs: {error}")))?;

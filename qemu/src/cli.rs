@@ -137,9 +137,7 @@ fn signals(signal: &Arc<AtomicUsize>) -> Result<(), BoardError> {
 
 fn run(arguments: &Arguments, signal: &Arc<AtomicUsize>) -> Result<(), BoardError> {
     let cache = Cache::open(arguments.cache.as_deref())?;
-    let folder = tempfile::Builder::new().prefix("poolproof-kernel.").tempdir();
-    let folder = folder.map_err(|error| BoardError::System { what: "no folder for the board's files", error })?;
-    let kernel = kernel(arguments, &cache, folder.path().join("initramfs.cpio"))?;
+    let kernel = kernel(arguments, &cache)?;
     let config = BoardConfig {
         glue: match arguments.glue {
             GlueName::Msm => Glue::Msm,
@@ -178,9 +176,9 @@ fn run(arguments: &Arguments, signal: &Arc<AtomicUsize>) -> Result<(), BoardErro
     board.power_off()
 }
 
-fn kernel(arguments: &Arguments, cache: &Cache, initramfs: PathBuf) -> Result<Kernel, BoardError> {
+fn kernel(arguments: &Arguments, cache: &Cache) -> Result<Kernel, BoardError> {
     match &arguments.modules {
-        Some(modules) => cache.own_kernel(arguments.kernel.as_ref(), modules, initramfs),
+        Some(modules) => cache.own_kernel(arguments.kernel.as_ref(), modules),
         None if arguments.kernel.contains('/') => {
             Err(BoardError::Kernel(format!("{}: an image of your own needs --modules DIR", arguments.kernel)))
         }

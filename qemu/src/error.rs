@@ -3,8 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use scenarios::LiveError;
-use serve::ServeError;
+use scenarios::{LiveError, ServedError};
 use thiserror::Error;
 
 /// Why a board was not brought up, or what it did wrong.
@@ -26,7 +25,7 @@ pub enum BoardError {
     },
     /// The controller cannot be served.
     #[error(transparent)]
-    Serve(#[from] ServeError),
+    Serve(#[from] ServedError),
     /// The bus does not start.
     #[error(transparent)]
     Bus(#[from] LiveError),

@@ -4,7 +4,6 @@
 //! in this process. The kernel's own driver does the rest. At the other end of the cable is `usb-host`, in real time.
 //!
 //! - [`Cache`]: what `qemu/setup` brought: QEMU, kernels, the board's user land
-//! - [`function`]: the controller as a PCI function, by [`Glue`]
 //! - [`Machine`]: QEMU as a process; [`Marker`]: what the board's user land says on its console
 //! - [`Board`]: all of it together, and [`Record`] of what both sides said
 //!
@@ -19,18 +18,17 @@
 mod board;
 mod cache;
 mod console;
-mod controller;
 mod error;
+mod folder;
 mod machine;
 mod network;
-mod pace;
 mod record;
 
 pub use board::{Board, BoardConfig};
 pub use cache::{Cache, Kernel};
 pub use console::Marker;
-pub use controller::{Glue, function};
 pub use error::BoardError;
 pub use machine::{Boot, Machine};
 pub use network::Network;
 pub use record::{Entry, Record, Side};
+pub use scenarios::Glue;

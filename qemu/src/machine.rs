@@ -1,13 +1,14 @@
 //! QEMU as a process.
 
-use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::thread;
 
+use scenarios::Glue;
+use serde_json::json;
+
 use crate::cache::{Cache, Kernel};
-use crate::controller::Glue;
 use crate::error::BoardError;
 
 /// Memory of the board, as QEMU's `-m` takes it; the device tree was made for it.
@@ -28,7 +29,7 @@ pub struct Boot<'a> {
     pub kernel: &'a Kernel,
     /// The glue, which decides about the device tree.
     pub glue: Glue,
-    /// Where the controller is served. The path is printable.
+    /// Where the controller is served. A path in UTF-8.
     pub socket: &'a Path,
     /// The kernel's command line.
     pub append: &'a str,
@@ -38,14 +39,11 @@ pub struct Boot<'a> {
 
 /// QEMU's options for a function that is served at `socket`, for whichever machine. Memory must be shared, or the device
 /// does not reach it.
-fn device_options(socket: &Path) -> [OsString; 6] {
-    let device = format!(
-        r#"{{"driver":"vfio-user-pci","addr":"1","socket":{{"type":"unix","path":"{}"}}}}"#,
-        // The harness's own path: nothing in it needs escaping.
-        socket.display()
-    );
+fn device_options(socket: &Path) -> [String; 6] {
+    let socket = json!({"type": "unix", "path": socket.display().to_string()});
+    let device = json!({"driver": "vfio-user-pci", "addr": "1", "socket": socket}).to_string();
     let memory = format!("memory-backend-memfd,id=mem,size={MEMORY},share=on");
-    ["-object", &memory, "-machine", "memory-backend=mem", "-device", &device].map(OsString::from)
+    ["-object", &memory, "-machine", "memory-backend=mem", "-device", &device].map(str::to_owned)
 }
 
 impl Machine {
