@@ -1,4 +1,4 @@
-# shellcheck shell=ash
+# shellcheck shell=dash
 # What init and its commands share: saying, waiting, loading, and the kernel's command line.
 
 # A line of the kernel's log, of level notice: the harness reads it on the console.

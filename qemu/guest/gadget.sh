@@ -1,4 +1,4 @@
-# shellcheck shell=ash
+# shellcheck shell=dash
 # Gadgets: g_ether for `ether` alone, as on the recorded board; everything else by configfs.
 
 GADGET=/sys/kernel/config/usb_gadget/poolproof
@@ -22,9 +22,11 @@ bind_gadget() { # KIND[,KIND…]
 }
 
 unbind_gadget() {
-    if [ -d "$GADGET" ]; then echo '' >"$GADGET/UDC"; else rmmod g_ether; fi || return 1
+    if [ -d "$GADGET" ]; then release; else rmmod g_ether; fi || return 1
     await 10 "$(udc) without a gadget" has_no_gadget
 }
+
+release() { echo '' >"$GADGET/UDC"; }
 
 has_gadget() { [ -n "$(udc_attribute function)" ]; }
 
@@ -35,11 +37,13 @@ compose() { # KINDS
     if [ ! -d "$GADGET" ]; then
         load libcomposite || return 1
         mountpoint_of_configfs
-        mkdir "$GADGET" && describe "$1" && fill_configurations "$1" || {
+        if ! { mkdir "$GADGET" && describe "$1" && fill_configurations "$1"; }; then
             failure "gadget $1 cannot be composed"
             return 1
-        }
+        fi
     fi
+    # Still bound to the name of a controller that went away.
+    [ -z "$(cat "$GADGET/UDC")" ] || release
     udc >"$GADGET/UDC" || { failure "gadget $1 does not bind to $(udc)"; return 1; }
 }
 

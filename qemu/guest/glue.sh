@@ -1,4 +1,4 @@
-# shellcheck shell=ash
+# shellcheck shell=dash
 # From a PCI function to a USB device controller, by either of Linux's glue drivers.
 
 PCI=/sys/bus/pci/devices

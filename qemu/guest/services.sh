@@ -1,4 +1,4 @@
-# shellcheck shell=ash
+# shellcheck shell=dash
 # What the gadgets serve, made for tests: every byte can be checked in both directions. Ports as in devices/gadgets.
 #
 #   tcp 7   echo (RFC 862)
@@ -13,28 +13,47 @@ start_services() { # KIND[,KIND…]
     case ,$1, in *,serial,*) start_serial || return 1 ;; esac
 }
 
+# After the gadget was bound again: its network interface is a new one. Servers listen on, whatever the interface.
+restore_services() { # KIND[,KIND…]
+    case ,$1, in *,ether,*) bring_network_up ;; esac
+}
+
 start_network() {
-    await 10 'network interface usb0' test -e /sys/class/net/usb0 || return 1
+    bring_network_up || return 1
     ip link set lo up
-    ip addr add "$BOARD_ADDRESS" dev usb0 && ip link set usb0 up || { failure "usb0 cannot be brought up"; return 1; }
-    say "usb0 up $BOARD_ADDRESS"
     serve 7 echo cat
     serve 9 discard sha256sum
     serve 19 source /poolproof/source.sh
 }
 
-# One connection after another, each with a program of its own.
+bring_network_up() {
+    # Not by sysfs: from there 6.1 loses it when its controller goes, and does not bring it back.
+    await 10 'network interface usb0' ip link show usb0 || return 1
+    # What configfs made keeps its interface, and that its address.
+    ip addr flush dev usb0
+    if ! { ip addr add "$BOARD_ADDRESS" dev usb0 && ip link set usb0 up; }; then
+        failure 'usb0 cannot be brought up'
+        return 1
+    fi
+    say "usb0 up $BOARD_ADDRESS"
+}
+
+# Each connection has a program of its own.
 serve() { # PORT NAME PROGRAM
-    nc -ll -p "$1" -e "/bin/busybox" sh -c "exec $3" >/dev/null 2>&1 </dev/null &
+    nc -ll -p "$1" -e "$3" >/dev/null 2>&1 </dev/null &
     say "service $2 tcp $1"
 }
 
 start_serial() {
     await 10 /dev/ttyGS0 test -c /dev/ttyGS0 || return 1
-    (
-        # Bytes as they come.
-        stty raw -echo
-        cat
-    ) </dev/ttyGS0 >/dev/ttyGS0 2>/dev/null &
+    echo_serial &
     say 'service echo ttyGS0'
+}
+
+# Bytes as they come. A disconnected host hangs the terminal up, so again.
+echo_serial() {
+    while true; do
+        { stty raw -echo; cat; } </dev/ttyGS0 >/dev/ttyGS0 2>/dev/null
+        sleep 1
+    done
 }
