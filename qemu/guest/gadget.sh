@@ -67,7 +67,8 @@ describe() { # KINDS
     echo 0x0525 >"$GADGET/idVendor"
     product_of "$1" >"$GADGET/idProduct"
     mkdir "$GADGET/strings/0x409" || return 1
-    echo "Linux $(uname -r) with $(udc)" >"$GADGET/strings/0x409/manufacturer"
+    # As the legacy gadgets say it: the controller by its glue.
+    echo "Linux $(uname -r) with ci_hdrc_$(parameter glue none)" >"$GADGET/strings/0x409/manufacturer"
     echo "poolproof $1" >"$GADGET/strings/0x409/product"
     echo 0123456789 >"$GADGET/strings/0x409/serialnumber"
 }

@@ -57,6 +57,7 @@ APT::Get::List-Cleanup "false";
 Acquire::Languages "none";
 Acquire::Retries "3";
 Acquire::AllowInsecureRepositories "false";
+APT::Update::Error-Mode "any";
 CONFIG
     } >"$root/apt.conf"
     echo "$3" >"$root/mirror"
@@ -87,9 +88,9 @@ SOURCE
     return 1
 }
 
-# candidates NAME PACKAGE: its versions, the newest first.
+# candidates NAME PACKAGE: its versions, the newest first; nothing if there is no such package.
 candidates() {
-    ask_apt "$1" apt-cache show "$2" 2>/dev/null | sed -n 's/^Version: //p' | sort -u | sort_versions
+    { ask_apt "$1" apt-cache show "$2" 2>/dev/null || true; } | sed -n 's/^Version: //p' | sort -u | sort_versions
 }
 
 sort_versions() {

@@ -102,9 +102,9 @@ clean_up() {
 }
 
 trap clean_up EXIT
-# What fails without a word of ours is told where.
+# What fails without a word of ours, which are all of these statuses, is told where.
 set -E
-trap 'echo "$self: ${BASH_SOURCE[0]##*/}:$LINENO: $BASH_COMMAND: failed" >&2' ERR
+trap '[ $? -ge "$WRONG_USAGE" ] || echo "$self: ${BASH_SOURCE[0]##*/}:$LINENO: $BASH_COMMAND: failed" >&2' ERR
 trap 'exit 130' INT
 trap 'exit 143' TERM
 # Not 129, which is wrong usage.

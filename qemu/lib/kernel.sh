@@ -17,7 +17,7 @@ wanted_modules() { sed -E 's/#.*//; s/[[:space:]]+$//; /^$/d' "$WANTED"; }
 find_modules() {
     local found=() candidate
     for candidate in "$1" "$1"/lib/modules/* "$1"/usr/lib/modules/* "$1"/*; do
-        [ -d "$candidate/kernel" ] && found+=("$(realpath "$candidate")")
+        [ -f "$candidate/modules.builtin" ] && found+=("$(realpath "$candidate")")
     done
     # lib may be a link to usr/lib.
     mapfile -t found < <(printf '%s\n' "${found[@]}" | sort -u)
