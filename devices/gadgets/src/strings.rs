@@ -12,6 +12,8 @@ pub enum Text {
     Fixed(String),
     /// Followed by the name of the controller's driver, as composite.c's `composite_default_mfr` makes it.
     WithDriver(String),
+    /// None: the index is taken, and asking for it is refused.
+    Absent,
 }
 
 impl From<&str> for Text {
@@ -59,10 +61,11 @@ impl Strings {
             return (!languages.is_empty()).then(|| language_descriptor(&languages));
         }
         let (_, texts) = self.languages.iter().find(|(known, _)| *known == language)?;
-        Some(match texts.get(usize::from(index) - 1)? {
-            Text::Fixed(text) => string_descriptor(text),
-            Text::WithDriver(text) => string_descriptor(&format!("{text}{driver}")),
-        })
+        match texts.get(usize::from(index) - 1)? {
+            Text::Fixed(text) => Some(string_descriptor(text)),
+            Text::WithDriver(text) => Some(string_descriptor(&format!("{text}{driver}"))),
+            Text::Absent => None,
+        }
     }
 }
 
@@ -76,13 +79,15 @@ mod tests {
     fn each_language_has_its_own_texts() {
         const GERMAN: u16 = 0x0407;
         let strings = Strings::new()
-            .with(US_ENGLISH, ["Board".into(), Text::WithDriver("on ".to_owned())])
+            .with(US_ENGLISH, ["Board".into(), Text::WithDriver("on ".to_owned()), Text::Absent, "last".into()])
             .with(GERMAN, ["old".into()])
             .with(GERMAN, ["Platine".into()]);
         let text = |index, language| strings.descriptor(index, language, "dummy").map(|bytes| string_text(&bytes));
         assert_eq!(strings.descriptor(0, 0, "dummy"), Some(vec![6, 3, 0x09, 0x04, 0x07, 0x04]));
         assert_eq!(text(1, US_ENGLISH).as_deref(), Some("Board"));
         assert_eq!(text(2, US_ENGLISH).as_deref(), Some("on dummy"));
+        assert_eq!(text(3, US_ENGLISH), None);
+        assert_eq!(text(4, US_ENGLISH).as_deref(), Some("last"));
         assert_eq!(text(1, GERMAN).as_deref(), Some("Platine"));
         assert_eq!(text(2, GERMAN), None);
         assert_eq!(text(1, 0), None);

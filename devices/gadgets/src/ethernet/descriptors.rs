@@ -37,17 +37,18 @@ const SUBCLASS_ACM: u8 = 0x02;
 const SUBCLASS_ETHERNET: u8 = 0x06;
 const PROTOCOL_VENDOR: u8 = 0xff;
 
-/// Indices of the strings, in the order in which Linux hands them out.
+/// Indices of the strings, in the order in which Linux hands them out. Each function also takes one for the end of its table
+/// (`usb_gstrings_attach` with ARRAY_SIZE; seen on 6.1, 6.12 and 7.3): 7, and 12.
 mod string {
     pub(super) const MANUFACTURER: u8 = 1;
     pub(super) const PRODUCT: u8 = 2;
     pub(super) const RNDIS_CONTROL: u8 = 4;
     pub(super) const RNDIS_DATA: u8 = 5;
     pub(super) const RNDIS: u8 = 6;
-    pub(super) const ECM_CONTROL: u8 = 7;
-    pub(super) const MAC_ADDRESS: u8 = 8;
-    pub(super) const ECM_DATA: u8 = 9;
-    pub(super) const ECM: u8 = 10;
+    pub(super) const ECM_CONTROL: u8 = 8;
+    pub(super) const MAC_ADDRESS: u8 = 9;
+    pub(super) const ECM_DATA: u8 = 10;
+    pub(super) const ECM: u8 = 11;
 }
 
 /// Interface association descriptor (Interface Association ECN, table 9-Z).
@@ -230,13 +231,14 @@ fn ecm(speed: Speed) -> Vec<u8> {
 /// The gadget's identity. The MAC address in the strings is the host's (CDC ECM 1.2 §5.4: twelve hex digits).
 pub(super) fn identity(config: &EthernetConfig) -> Identity {
     let mac: String = config.host_mac.iter().map(|byte| format!("{byte:02X}")).collect();
-    let texts: [Text; 10] = [
+    let texts: [Text; 11] = [
         Text::WithDriver(format!("Linux {} with ", config.release)),
         "RNDIS/Ethernet Gadget".into(),
         "".into(),
         "RNDIS Communications Control".into(),
         "RNDIS Ethernet Data".into(),
         "RNDIS".into(),
+        Text::Absent,
         "CDC Ethernet Control Model (ECM)".into(),
         mac.into(),
         "CDC Ethernet Data".into(),
