@@ -9,7 +9,7 @@ const MIB: usize = 1 << 20;
 
 #[test]
 #[ignore = "needs qemu/setup: run qemu/test"]
-fn the_oldest_kernel_by_its_msm_glue_and_rndis() {
+fn smoke_the_oldest_kernel_by_its_msm_glue_and_rndis() {
     let change = |config: &mut qemu::BoardConfig| (config.configuration, config.speed) = (Some(RNDIS), Speed::Full);
     with_board("6.1", change, |_, device| {
         let text = manufacturer(&device);
@@ -20,7 +20,7 @@ fn the_oldest_kernel_by_its_msm_glue_and_rndis() {
 
 #[test]
 #[ignore = "needs qemu/setup: run qemu/test"]
-fn the_newest_kernel_by_its_pci_glue_and_ecm() {
+fn smoke_the_newest_kernel_by_its_pci_glue_and_ecm() {
     let change = |config: &mut qemu::BoardConfig| (config.configuration, config.glue) = (Some(ECM), Glue::Pci);
     with_board("newest", change, |_, device| {
         let text = manufacturer(&device);
