@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use usb::SetupPacket;
-use usb::gadget::{Completion, Gadget, Stall, Udc};
+use usb::gadget::{Completion, End, Gadget, Stall, Udc};
 
 /// A gadget that a scenario keeps a hold of.
 #[derive(Debug)]
@@ -56,5 +56,9 @@ impl<G: Gadget> Gadget for Shared<G> {
 
     fn step(&mut self, udc: &mut dyn Udc, now: Duration) -> Option<Duration> {
         self.0.lock().step(udc, now)
+    }
+
+    fn end(&mut self) -> Option<End> {
+        self.0.lock().end()
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use usb::ch9::{DescriptorType, DeviceDescriptor, DeviceQualifier, Recipient, Request};
-use usb::gadget::{self, Completion, Stall};
+use usb::gadget::{self, Completion, End, Stall};
 use usb::{Direction, EndpointAddress, Gadget, SetupPacket, Speed, Udc};
 use zerocopy::IntoBytes;
 
@@ -78,6 +78,11 @@ pub trait Functions: Send {
     /// See [`Gadget::step`].
     fn step(&mut self, udc: &mut dyn Udc, now: Duration) -> Option<Duration> {
         let _ = (udc, now);
+        None
+    }
+
+    /// See [`Gadget::end`].
+    fn end(&mut self) -> Option<End> {
         None
     }
 }
@@ -313,5 +318,9 @@ impl<F: Functions> Gadget for Composite<F> {
 
     fn step(&mut self, udc: &mut dyn Udc, now: Duration) -> Option<Duration> {
         self.functions.step(udc, now)
+    }
+
+    fn end(&mut self) -> Option<End> {
+        self.functions.end()
     }
 }

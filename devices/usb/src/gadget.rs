@@ -181,6 +181,15 @@ pub trait UdcDriver: Udc + Send {
     fn shutdown(&mut self) -> Result<(), UdcError>;
 }
 
+/// How a gadget's software ends, as a boot loader's does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum End {
+    /// The machine restarts.
+    Restart,
+    /// The machine starts another system.
+    Start,
+}
+
 /// A gadget: the functions of a device (`struct usb_gadget_driver` with its configurations).
 ///
 /// It handles every control request that the driver does not: a driver answers SET_ADDRESS, GET_STATUS of device and
@@ -216,6 +225,12 @@ pub trait Gadget: Send {
     /// every interrupt in any case.
     fn step(&mut self, udc: &mut dyn Udc, now: Duration) -> Option<Duration> {
         let _ = (udc, now);
+        None
+    }
+
+    /// Whether its software has ended, and how: asked after every [`Gadget::step`] and given once. What follows is the
+    /// machine's own affair.
+    fn end(&mut self) -> Option<End> {
         None
     }
 }

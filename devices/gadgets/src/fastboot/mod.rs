@@ -1,13 +1,14 @@
 //! The bootloader gadget 18d1:d00d: fastboot over two bulk endpoints, as little kernel has it.
 
 mod protocol;
+mod sparse;
 mod storage;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use usb::ch9::{DescriptorType, DeviceDescriptor, InterfaceDescriptor};
-use usb::gadget::{Completion, Request, RequestError, Stall};
+use usb::gadget::{Completion, End, Request, RequestError, Stall};
 use usb::{Direction, EndpointAddress, SetupPacket, Udc};
 use zerocopy::IntoBytes;
 
@@ -76,6 +77,16 @@ pub enum Event {
     RebootBootloader,
 }
 
+impl Event {
+    /// For a machine that asks the gadget alone ([`usb::Gadget::end`]). It restarts into its bootloader either way.
+    fn end(&self) -> End {
+        match self {
+            Self::Boot(_) | Self::Continue => End::Start,
+            Self::Reboot | Self::RebootBootloader => End::Restart,
+        }
+    }
+}
+
 /// The bootloader gadget.
 pub type FastbootGadget = Composite<Fastboot>;
 
@@ -97,7 +108,7 @@ impl Composite<Fastboot> {
         &self.functions().bootloader.storage
     }
 
-    /// What was downloaded last.
+    /// What was downloaded last; nothing once the bootloader ends.
     #[must_use]
     pub fn image(&self) -> &[u8] {
         &self.functions().bootloader.image
@@ -172,6 +183,7 @@ pub struct Fastboot {
     /// The response that ends the bootloader.
     last_words: Option<(u64, Event)>,
     event: Option<Event>,
+    end: Option<End>,
     spare: Vec<Vec<u8>>,
 }
 
@@ -191,6 +203,7 @@ impl Fastboot {
             unsent: VecDeque::new(),
             last_words: None,
             event: None,
+            end: None,
             spare: Vec::new(),
         }
     }
@@ -275,7 +288,7 @@ impl Fastboot {
                 self.waiting = Waiting::Nothing;
                 match last {
                     Some(id) => self.last_words = Some((id, event)),
-                    None => self.event = Some(event),
+                    None => self.leave(event),
                 }
             }
         }
@@ -334,10 +347,17 @@ impl Fastboot {
         if let Some((_, event)) = self.last_words.take_if(|(id, _)| *id == completion.request.id)
             && completion.status.is_ok()
         {
-            self.event = Some(event);
+            self.leave(event);
         }
         self.send(udc);
         self.refill(udc);
+    }
+
+    fn leave(&mut self, event: Event) {
+        // What was downloaded is lost with the memory.
+        self.bootloader.image = Vec::new();
+        self.end = Some(event.end());
+        self.event = Some(event);
     }
 
     fn enable(&mut self, udc: &mut dyn Udc) -> Result<(), Stall> {
@@ -402,5 +422,9 @@ impl Functions for Fastboot {
         self.send(udc);
         self.refill(udc);
         None
+    }
+
+    fn end(&mut self) -> Option<End> {
+        self.end.take()
     }
 }

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
+use super::sparse;
+
 /// Why a partition cannot be written.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum StorageError {
     /// There is no partition of that name.
     #[error("no such partition")]
     NoPartition,
-    /// The image is larger than the partition.
+    /// The image is larger than the partition; a sparse one, once it is unpacked.
     #[error("image of {image} bytes, partition of {partition}")]
     TooLarge {
         /// Size of the image in bytes.
@@ -51,7 +53,7 @@ impl Storage {
         self.partitions.get(name).map(|partition| partition.size)
     }
 
-    /// What was flashed to a partition, nothing after an erase.
+    /// What was flashed to a partition, a sparse image as it came; nothing after an erase.
     #[must_use]
     pub fn read(&self, name: &str) -> Option<&[u8]> {
         self.partitions.get(name).map(|partition| partition.data.as_slice())
@@ -63,7 +65,7 @@ impl Storage {
     /// [`StorageError`] if it does not exist or is too small; its content stays.
     pub fn flash(&mut self, name: &str, image: &[u8]) -> Result<(), StorageError> {
         let partition = self.partitions.get_mut(name).ok_or(StorageError::NoPartition)?;
-        let image_size = image.len() as u64;
+        let image_size = sparse::unpacked(image).unwrap_or(image.len() as u64);
         if image_size > partition.size {
             return Err(StorageError::TooLarge { image: image_size, partition: partition.size });
         }

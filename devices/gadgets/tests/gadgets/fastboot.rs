@@ -2,7 +2,7 @@
 
 use gadgets::fastboot::{Event, FastbootConfig, FastbootGadget};
 use usb::ch9::{DescriptorType, string_text};
-use usb::gadget::{Completion, RequestError, Stall};
+use usb::gadget::{Completion, End, RequestError, Stall};
 use usb::{EndpointAddress, Gadget, SetupPacket, Speed};
 
 use crate::host::Host;
@@ -122,6 +122,42 @@ fn a_download_of_8_mib_is_flashed_and_booted() {
         assert_eq!(host.gadget.take_event(), None);
         assert_eq!(host.udc.depth(OUT), 0, "the bootloader takes no more commands");
         assert_eq!(host.udc.violations, [""; 0]);
+    }
+}
+
+#[test]
+fn a_machine_is_told_once_how_the_bootloader_ends() {
+    for (text, end) in [("reboot", End::Restart), ("reboot-bootloader", End::Restart), ("continue", End::Start)] {
+        let mut host = bootloader(Speed::High);
+        assert!(host.send(1, text.as_bytes()));
+        assert_eq!(host.gadget.end(), None, "the host has not heard of it yet");
+        assert_eq!(responses(&mut host), ["OKAY"]);
+        assert_eq!(host.gadget.end(), Some(end), "{text}");
+        assert_eq!(host.gadget.end(), None);
+    }
+}
+
+/// Header of a sparse image with that many blocks of 4 KiB, and no chunk.
+fn sparse(blocks: u32) -> Vec<u8> {
+    let version_and_sizes = [1_u16, 0, 28, 12].map(u16::to_le_bytes).concat();
+    let counts = [4096, blocks, 0, 0].map(u32::to_le_bytes).concat();
+    [&0xed26_ff3a_u32.to_le_bytes()[..], &version_and_sizes, &counts].concat()
+}
+
+#[test]
+fn a_sparse_image_is_held_against_the_partition_as_it_is_unpacked() {
+    const BOOT: u32 = (32 << 20) / 4096;
+    let mut host = bootloader(Speed::High);
+    for (blocks, answer) in [
+        (BOOT, "OKAY"),
+        (BOOT + 1, "FAILimage of 33558528 bytes, partition of 33554432"),
+        (u32::MAX, "FAILimage of 17592186040320 bytes, partition of 33554432"),
+    ] {
+        assert_eq!(one(&mut host, "download:0000001c"), "DATA0000001c");
+        assert!(host.send_stream(1, &sparse(blocks)));
+        assert_eq!(responses(&mut host), ["OKAY"]);
+        assert_eq!(one(&mut host, "flash:boot"), answer);
+        assert!(host.gadget.storage().read("boot") == Some(&sparse(BOOT)), "a refused image changes nothing");
     }
 }
 
