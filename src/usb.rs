@@ -34,7 +34,7 @@ pub(crate) fn usb(arguments: &Usb) -> Result<ExitCode, Error> {
         CommandError::Library(error) => Error::internal(error.to_string()),
     })?;
     let board = plug(&served, bench, arguments.gadget).map_err(|error| Error::usage(error.to_string()))?;
-    if let Some(signal) = appears(&board, &signals)? {
+    if let Some(signal) = appears(&board, &signals, arguments)? {
         return Ok(ended_by(signal));
     }
     let child = command.args(rest).spawn();
@@ -48,14 +48,17 @@ fn plug(served: &ServedBus, bench: Bench, gadget: Gadget) -> Result<VirtualBoard
     let bus = served.bus();
     match gadget {
         Gadget::Ethernet => bus.plug(bench, EthernetGadget::new(EthernetConfig::default())),
-        Gadget::Fastboot => bus.plug(bench, FastbootGadget::new(FastbootConfig::default())),
+        Gadget::Fastboot => {
+            let system = EthernetGadget::new(EthernetConfig::default());
+            bus.plug_with_loader(bench, FastbootGadget::new(FastbootConfig::default()), system)
+        }
         Gadget::SourceSink => bus.plug(bench, SourceSinkGadget::new(SourceSinkConfig::default())),
     }
 }
 
 /// Waits until the device is there or the host has an error to tell. Without a device the command runs all the same, as
-/// it would on a real host; the host's log says why. Returns a signal that came meanwhile.
-fn appears(board: &VirtualBoard, signals: &Signals) -> Result<Option<i32>, Error> {
+/// it would on a real host; what the host and the bench saw is printed. Returns a signal that came meanwhile.
+fn appears(board: &VirtualBoard, signals: &Signals, Usb { pool, endpoints, .. }: &Usb) -> Result<Option<i32>, Error> {
     let end = Instant::now() + APPEARS;
     let complains = || board.log().iter().any(|line| line.text.contains(", error -"));
     loop {
@@ -71,6 +74,9 @@ fn appears(board: &VirtualBoard, signals: &Signals) -> Result<Option<i32>, Error
             let mut out = io::stderr().lock();
             writeln!(out, "poolproof: the host sees no device:")?;
             board.log().iter().try_for_each(|line| writeln!(out, "  {line}"))?;
+            board.reasons().iter().try_for_each(|line| writeln!(out, "reason: {line}"))?;
+            let run = format!("poolproof run bootloader-to-ethernet --pool {pool} --endpoints {endpoints}");
+            writeln!(out, "poolproof: `{run}` says more, with `--trace` every access")?;
             return Ok(None);
         }
     }

@@ -7,20 +7,24 @@ use std::process::{Command, Output, Stdio};
 
 use super::{poolproof, stderr, stdout};
 
-/// Runs a program of the distribution with a board on its bus. Where it is not installed the test says what to install
-/// and passes, but not on CI.
+/// Whether a program of the distribution is there. Where it is not, its test says what to install and passes, but not on
+/// CI.
 #[allow(clippy::print_stdout, reason = "the harness shows it with the test that was not run")]
-fn with_board(options: &[&str], program: &str, package: &str, arguments: &[&str]) -> Option<Output> {
+fn is_there(program: &str, package: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut found = std::env::split_paths(&path).map(|folder: PathBuf| folder.join(program));
-    if !found.any(|path| path.exists()) {
+    let there = found.any(|path| path.exists());
+    if !there {
         assert!(std::env::var_os("CI").is_none(), "{program} is not installed: install Debian's package {package}");
         // Whoever runs the tests must know what was not tested.
         println!("not tested: {program} is not installed. Install Debian's package {package}.");
-        return None;
     }
-    let output = poolproof(&[&["usb"], options, &["--", program], arguments].concat());
-    Some(output)
+    there
+}
+
+/// Runs a program of the distribution with a board on its bus, if it is there.
+fn with_board(options: &[&str], program: &str, package: &str, arguments: &[&str]) -> Option<Output> {
+    is_there(program, package).then(|| poolproof(&[&["usb"], options, &["--", program], arguments].concat()))
 }
 
 #[test]
@@ -86,6 +90,61 @@ fn fastboot_talks_and_flashes() {
     assert!(stderr(&output).contains("Writing 'boot'"), "{}", stderr(&output));
 }
 
+/// A file of that many zeros.
+fn image(name: &str, length: u64) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    std::fs::File::create(&path).and_then(|file| file.set_len(length)).expect("the image is written");
+    path
+}
+
+/// Runs a script with the boot loader on its bus; what it prints to standard output and its status. `$1` is a file.
+fn in_boot_loader(script: &str, file: &Path) -> (Option<i32>, String, String) {
+    let file = file.to_str().expect("a path in UTF-8");
+    let output = poolproof(&["usb", "--gadget", "fastboot", "--", "sh", "-c", script, "sh", file]);
+    (output.status.code(), stdout(&output), stderr(&output))
+}
+
+#[test]
+fn fastboot_reboots_and_finds_the_boot_loader_again() {
+    if !is_there("fastboot", "fastboot") {
+        return;
+    }
+    for reboot in ["reboot", "reboot bootloader"] {
+        let script = format!("fastboot {reboot} && sleep 1 && timeout 20 fastboot getvar product");
+        let (status, _, err) = in_boot_loader(&script, Path::new("none"));
+        assert_eq!(status, Some(0), "{reboot}: {err}");
+        assert!(err.contains("product: msm8916"), "{reboot}: {err}");
+    }
+}
+
+#[test]
+fn fastboot_boots_a_system_that_lsusb_shows() {
+    if !is_there("fastboot", "fastboot") || !is_there("lsusb", "usbutils") {
+        return;
+    }
+    let image = image("kernel", 10_000);
+    for boot in [r#"boot "$1""#, "continue"] {
+        let look = "for _ in 1 2 3 4 5 6 7 8 9 10; do lsusb -d 0525:a4a2 && exit 0; sleep 0.5; done; exit 1";
+        let (status, out, err) = in_boot_loader(&format!("fastboot {boot} && {look}"), &image);
+        assert_eq!(status, Some(0), "{boot}: {err}");
+        assert!(out.contains("0525:a4a2"), "{boot}: {out}");
+    }
+    std::fs::remove_file(&image).expect("the image is removed");
+}
+
+#[test]
+fn fastboot_cannot_flash_more_than_the_partition_holds() {
+    if !is_there("fastboot", "fastboot") {
+        return;
+    }
+    // More than a download: fastboot makes it sparse.
+    let image = image("zeros", 100 << 20);
+    let (status, _, err) = in_boot_loader(r#"fastboot flash boot "$1""#, &image);
+    std::fs::remove_file(&image).expect("the image is removed");
+    assert_eq!(status, Some(1), "{err}");
+    assert!(err.contains("image of 104857600 bytes, partition of 33554432"), "{err}");
+}
+
 #[test]
 fn with_the_pool_of_2023_the_command_runs_without_a_device_and_the_log_says_why() {
     let output = poolproof(&["usb", "--pool", "linked-descending", "--", "sh", "-c", "exit 7"]);
@@ -93,6 +152,9 @@ fn with_the_pool_of_2023_the_command_runs_without_a_device_and_the_log_says_why(
     let text = stderr(&output);
     assert!(text.contains("the host sees no device"), "{text}");
     assert!(text.contains("usb 5-1.3: device descriptor read/64, error -110"), "{text}");
+    assert!(text.contains("reason: pool ci_hw_qh broke no promise and handed out descending blocks"), "{text}");
+    let run = "`poolproof run bootloader-to-ethernet --pool linked-descending --endpoints 16`";
+    assert!(text.contains(run), "{text}");
 }
 
 #[test]

@@ -397,7 +397,8 @@ impl Bench {
         Ok((session, sink))
     }
 
-    fn judge(
+    /// Judges what a session has come to.
+    pub(crate) fn judge(
         &self,
         name: &str,
         session: &Session,
@@ -431,7 +432,7 @@ impl Bench {
             exercised,
             log: session.log.lines().into_iter().map(|line| LogLine { at: line.time, text: line.text }).collect(),
             log_origin: ORIGIN,
-            board_log: board.take_log(),
+            board_log: board.log(),
             virtual_time: board.clock.now(),
             wall_time,
             scope,

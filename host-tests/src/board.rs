@@ -7,8 +7,9 @@ use bus::Mmio;
 use devices::Device;
 use parking_lot::Mutex;
 use pool::{DmaApi, Ledger, Memory, PageAllocator};
+use tokio::sync::Notify;
 use tokio::time::sleep;
-use usb::gadget::{Gadget, UdcDriver, UdcError};
+use usb::gadget::{End, Gadget, UdcDriver, UdcError};
 
 use crate::clock::Clock;
 use crate::irq::Line;
@@ -39,6 +40,8 @@ pub(crate) struct Board {
     processor: Processor,
     log: Mutex<Vec<String>>,
     failure: Mutex<Option<Failure>>,
+    end: Mutex<Option<End>>,
+    end_told: Notify,
 }
 
 impl Board {
@@ -65,6 +68,8 @@ impl Board {
             processor: Processor::default(),
             log: Mutex::default(),
             failure: Mutex::default(),
+            end: Mutex::default(),
+            end_told: Notify::new(),
         }
     }
 
@@ -108,9 +113,20 @@ impl Board {
         self.failure.lock().take()
     }
 
-    /// Warnings so far, taken out.
-    pub(crate) fn take_log(&self) -> Vec<String> {
-        std::mem::take(&mut *self.log.lock())
+    /// Warnings so far.
+    pub(crate) fn log(&self) -> Vec<String> {
+        self.log.lock().clone()
+    }
+
+    /// How the gadget's software ended, once it has. For one who waits.
+    pub(crate) async fn ended(&self) -> End {
+        loop {
+            let told = self.end_told.notified();
+            if let Some(end) = self.end.lock().take() {
+                return end;
+            }
+            told.await;
+        }
     }
 
     /// The processor: handles interrupts and the gadget's own work, for ever.
@@ -166,6 +182,10 @@ impl Board {
                 self.give_up(format!("{rounds} rounds of completions in a row; the gadget is stopped"));
                 return None;
             }
+        }
+        if let Some(end) = gadget.end() {
+            *self.end.lock() = Some(end);
+            self.end_told.notify_one();
         }
         match (deadline, self.device.deadline()) {
             (Some(a), Some(b)) => Some(a.min(b)),

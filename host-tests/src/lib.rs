@@ -34,6 +34,7 @@ mod driver;
 mod fastboot;
 mod irq;
 mod live;
+mod machine;
 mod net;
 #[cfg(target_os = "linux")]
 mod paced;

@@ -3,6 +3,7 @@
 //! The same boards, models, drivers and host as in virtual time. A client's thread may also move packets and run a board's
 //! processor itself ([`LiveDevice::submit`]): a transfer that finds its device ready costs no change of threads.
 
+use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc as blocking;
@@ -22,9 +23,9 @@ use usb_host::{Cancel, Device, Host, HostConfig, HostEvent, HubError, Log};
 
 use crate::bench::{Bench, BenchError};
 use crate::clock::Clock;
-use crate::run::LogLine;
+use crate::machine::{Machine, Software};
+use crate::run::{LogLine, Run};
 use crate::scenario::Needs;
-use crate::session::Session;
 use crate::trace::HostLog;
 use crate::verdict::Failure;
 
@@ -41,6 +42,11 @@ pub trait LiveEvents: Send {
 
     /// The host gave up on the device; its log says why.
     fn failed(&mut self, log: &[LogLine]);
+
+    /// The board restarted, and what it runs then does not start.
+    fn stopped(&mut self, why: &Failure) {
+        let _ = why;
+    }
 }
 
 /// A bus with its host. Dropping it pulls every cable and ends its thread.
@@ -59,7 +65,7 @@ pub struct LiveBoard {
 struct Cable {
     host: Host,
     log: Arc<HostLog>,
-    session: Option<Session>,
+    machine: Option<Machine>,
 }
 
 /// Makes what is at the cable's end, on the bus's thread; `first` is the host of the bus's first port.
@@ -106,6 +112,9 @@ impl LiveBus {
 
     /// Plugs a board in: the pool and driver of `bench`, at its port, with `gadget`.
     ///
+    /// A gadget whose software ends ([`Gadget::end`]), as a boot loader's does, leaves the bus; the board resets and comes
+    /// back with it. See [`LiveBus::plug_with_loader`] for one that starts something else.
+    ///
     /// # Errors
     /// [`LiveError`]. What happens once the cable is in comes through `events`.
     pub fn plug(
@@ -114,13 +123,38 @@ impl LiveBus {
         gadget: impl Gadget + 'static,
         events: impl LiveEvents + 'static,
     ) -> Result<LiveBoard, LiveError> {
+        self.plug_machine(bench, Software::alone(gadget), events)
+    }
+
+    /// Plugs a board in that has a boot loader, which runs first and after each restart, and `system`, which it starts:
+    /// `fastboot boot` and `fastboot continue` do. The pool and driver of `bench` are the system's; the boot loader has its
+    /// own, as in the scenario `bootloader-to-ethernet`.
+    ///
+    /// # Errors
+    /// [`LiveError`]. What happens once the cable is in comes through `events`.
+    pub fn plug_with_loader(
+        &self,
+        bench: Bench,
+        loader: impl Gadget + 'static,
+        system: impl Gadget + 'static,
+        events: impl LiveEvents + 'static,
+    ) -> Result<LiveBoard, LiveError> {
+        self.plug_machine(bench, Software::with_loader(loader, system), events)
+    }
+
+    fn plug_machine(
+        &self,
+        bench: Bench,
+        software: Software,
+        events: impl LiveEvents + 'static,
+    ) -> Result<LiveBoard, LiveError> {
         let connect = move |first: Option<&Host>| {
             let clock = Arc::new(Clock::default());
             let (session, _) = bench.set_up(Needs::default(), &clock, first)?;
             clock.start();
-            session.boot(gadget).map_err(LiveError::Boot)?;
             let (host, log) = (session.host().clone(), Arc::clone(&session.log));
-            Ok(Cable { host, log, session: Some(session) })
+            let machine = Machine::start(bench, session, software).map_err(LiveError::Boot)?;
+            Ok(Cable { host, log, machine: Some(machine) })
         };
         self.send(Box::new(connect), Box::new(events))
     }
@@ -142,7 +176,7 @@ impl LiveBus {
                 Some(host) => host.beside(port, config, Arc::clone(&log) as _),
                 None => Host::new(port, config, Arc::clone(&log) as _),
             };
-            Ok(Cable { host, log, session: None })
+            Ok(Cable { host, log, machine: None })
         };
         self.send(Box::new(connect), Box::new(events))
     }
@@ -187,13 +221,19 @@ impl LiveBoard {
     pub fn log(&self) -> Vec<LogLine> {
         self.cable.log()
     }
+
+    /// What the bench says of the board so far, as of a run of a scenario `live`; `None` for a machine that runs elsewhere.
+    #[must_use]
+    pub fn judge(&self) -> Option<Run> {
+        self.cable.machine.as_ref().map(Machine::judge)
+    }
 }
 
 impl Cable {
     fn power(&self, on: bool) {
-        match &self.session {
-            Some(session) if on => session.plug(),
-            Some(session) => session.unplug(),
+        match &self.machine {
+            Some(machine) if on => machine.session.plug(),
+            Some(machine) => machine.session.unplug(),
             None => self.host.controller().set_power(on),
         }
     }
@@ -204,18 +244,25 @@ impl Cable {
 
     /// The board's processor, for ever.
     async fn run_board(&self) {
-        match &self.session {
-            Some(session) => session.board.run().await,
+        match &self.machine {
+            Some(machine) => machine.session.board.run().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// What the board runs one after the other, for ever.
+    async fn follow(&self, failed: impl Fn(&Failure)) {
+        match &self.machine {
+            Some(machine) => machine.follow(failed).await,
             None => std::future::pending().await,
         }
     }
 
     /// Runs the board's processor if it has an interrupt. Whether it had.
     fn interrupt(&self) -> bool {
-        let Some(session) = self.session.as_ref().filter(|session| session.board.line.is_asserted()) else {
-            return false;
-        };
-        session.board.service();
+        let board = self.machine.as_ref().map(|machine| &machine.session.board);
+        let Some(board) = board.filter(|board| board.line.is_asserted()) else { return false };
+        board.service();
         true
     }
 }
@@ -237,10 +284,13 @@ async fn serve(mut plugs: mpsc::UnboundedReceiver<Plug>) {
 }
 
 /// One board, until it is taken away.
-async fn run(cable: Arc<Cable>, mut events: Box<dyn LiveEvents>, stopped: oneshot::Receiver<()>) {
+async fn run(cable: Arc<Cable>, events: Box<dyn LiveEvents>, stopped: oneshot::Receiver<()>) {
+    let events = RefCell::new(events);
     let watch = async {
         loop {
-            match cable.host.event().await {
+            let event = cable.host.event().await;
+            let mut events = events.borrow_mut();
+            match event {
                 HostEvent::Enumerated(device) => events.arrived(LiveDevice::new(device, Arc::clone(&cable))),
                 HostEvent::Disconnected(_) => events.left(),
                 HostEvent::Failed(_) => events.failed(&cable.log()),
@@ -253,13 +303,14 @@ async fn run(cable: Arc<Cable>, mut events: Box<dyn LiveEvents>, stopped: onesho
         () = cable.run_board() => {}
         () = cable.host.run() => {}
         () = watch => {}
+        () = cable.follow(|failure| events.borrow_mut().stopped(failure)) => {}
     }
     cable.power(false);
-    if let Some(session) = &cable.session {
+    if let Some(machine) = &cable.machine {
         // What could not be given back is of no interest any more: the memory goes with the board.
-        let _ = session.halt();
+        let _ = machine.session.halt();
     }
-    events.left();
+    events.into_inner().left();
 }
 
 /// A device on a live bus, for clients on other threads. Clones are the same device.

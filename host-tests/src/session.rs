@@ -131,7 +131,9 @@ impl Session {
         loop {
             match self.host.event().await {
                 HostEvent::Enumerated(device) => return Ok(device),
-                HostEvent::Failed(_) => return Err(self.host_failure()),
+                HostEvent::Failed(_) => {
+                    return Err(self.host_error().unwrap_or_else(|| Failure::new("the host gave up without a word")));
+                }
                 HostEvent::Disconnected(_) => {}
             }
         }
@@ -183,15 +185,12 @@ impl Session {
     }
 
     /// The first error in the host's log, without the device's name.
-    fn host_failure(&self) -> Failure {
+    pub(crate) fn host_error(&self) -> Option<Failure> {
         let lines: Vec<String> = self.log.lines().into_iter().map(|line| line.text).collect();
         let error = lines.iter().find(|line| line.contains(", error -"));
         let error = error.or_else(|| lines.iter().find(|line| line.contains("unable to enumerate")));
         let prefix = format!("usb {}: ", self.port_name);
-        match error {
-            Some(line) => Failure::new(line.strip_prefix(&prefix).unwrap_or(line)),
-            None => Failure::new("the host gave up without a word"),
-        }
+        error.map(|line| Failure::new(line.strip_prefix(&prefix).unwrap_or(line)))
     }
 }
 

@@ -18,6 +18,7 @@ use usbfs_shim::{Attached, Backend, DeviceInfo, Done};
 use crate::bench::Bench;
 use crate::live::{LiveBoard, LiveBus, LiveDevice, LiveError, LiveEvents};
 use crate::run::LogLine;
+use crate::verdict::Failure;
 
 impl Backend for LiveDevice {
     fn submit(&self, urb: Urb, done: Done) -> u64 {
@@ -45,7 +46,41 @@ impl Backend for LiveDevice {
     }
 }
 
-/// A live bus whose devices appear to libusb in this process, and in the programs that it starts.
+/// A live bus whose devices appear to libusb in this process; [`ServedBus`] also shows them to the programs that it starts.
+///
+/// It runs on the real clock, and its host waits as Linux does: a sound device is there within half a second, while a pool
+/// that a driver does not survive takes its 5 to 60 seconds to fail. A [`Bench::run`] says the same in virtual time.
+///
+/// All tests of a program share what libusb sees: give each board a port, or each test a bus number, of its own.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use rusb::UsbContext;
+/// use scenarios::gadgets::{FastbootConfig, FastbootGadget};
+/// use scenarios::{Bench, VirtualBus, policy};
+///
+/// let pool = policy::by_name("external-list").ok_or("no such pool")?;
+/// // What the bench says of the pool, in virtual time.
+/// let run = Bench::new().pool(pool.clone()).run("fastboot")?;
+/// assert!(!run.is_broken(), "{}: {:#?}", run.verdict, run.reason());
+///
+/// // The same pool below a gadget that rusb talks to.
+/// let bus = VirtualBus::start()?;
+/// let bench = Bench::new().pool(pool).port("21-1.3".parse()?);
+/// let board = bus.plug(bench, FastbootGadget::new(FastbootConfig::default()))?;
+/// let place = board.wait(Duration::from_secs(10)).map_err(|why| format!("{why}: {:#?}", board.reasons()))?;
+///
+/// let devices = rusb::Context::new()?.devices()?;
+/// let device = devices.iter().find(|device| (device.bus_number(), device.address()) == place).ok_or("not listed")?;
+/// let handle = device.open()?;
+/// handle.claim_interface(0)?;
+/// handle.write_bulk(0x01, b"getvar:product", Duration::from_secs(1))?;
+/// let mut answer = [0; 64];
+/// let length = handle.read_bulk(0x81, &mut answer, Duration::from_secs(1))?;
+/// assert_eq!(&answer[..length], b"OKAYmsm8916");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct VirtualBus(LiveBus);
 
 /// A virtual bus that other programs see. One in a process.
@@ -97,14 +132,43 @@ impl VirtualBus {
     /// Plugs a board in: the pool and driver of `bench`, at its port, with `gadget`. Its device appears once the host has
     /// enumerated it, and only then.
     ///
+    /// A boot loader that ends (`fastboot reboot`, `boot`, `continue`) leaves the bus, and the board comes back with it at a
+    /// new address: a board with one gadget has nothing else to start. See [`VirtualBus::plug_with_loader`].
+    ///
+    /// A port takes one board at a time, in the whole program. A second one is plugged in all the same, but
+    /// [`VirtualBoard::wait`] says that the port is taken, also after the first has gone: unplug it and plug it in again
+    /// then.
+    ///
     /// # Errors
     /// [`LiveError`], if the board cannot be set up, or its port is none that programs can be shown.
     pub fn plug(&self, bench: Bench, gadget: impl Gadget + 'static) -> Result<VirtualBoard, LiveError> {
-        let port = bench.port_path();
+        self.show(bench, |bench, events| self.0.plug(bench, gadget, events))
+    }
+
+    /// Plugs a board in with a boot loader and the system that it starts; see [`LiveBus::plug_with_loader`]. Each of them
+    /// comes at an address of its own.
+    ///
+    /// # Errors
+    /// Those of [`VirtualBus::plug`].
+    pub fn plug_with_loader(
+        &self,
+        bench: Bench,
+        loader: impl Gadget + 'static,
+        system: impl Gadget + 'static,
+    ) -> Result<VirtualBoard, LiveError> {
+        self.show(bench, |bench, events| self.0.plug_with_loader(bench, loader, system, events))
+    }
+
+    fn show(
+        &self,
+        bench: Bench,
+        plug: impl FnOnce(Bench, Events) -> Result<LiveBoard, LiveError>,
+    ) -> Result<VirtualBoard, LiveError> {
+        let port = bench.port_path().clone();
         DeviceInfo::check_ports(port.bus, &port.ports).map_err(|error| LiveError::Port(error.to_string()))?;
         let presence = Arc::new(Presence::default());
-        let events = Events { port: bench.port_path().clone(), presence: Arc::clone(&presence) };
-        Ok(VirtualBoard { board: self.0.plug(bench, gadget, events)?, presence })
+        let events = Events { port, presence: Arc::clone(&presence) };
+        Ok(VirtualBoard { board: plug(bench, events)?, presence })
     }
 }
 
@@ -138,7 +202,7 @@ impl VirtualBoard {
     /// Waits until the device is there: its bus number and address.
     ///
     /// # Errors
-    /// [`Absence`]: why it did not come, or that it did not in time.
+    /// [`Absence`]: why it did not come, at once and until something changes, or that it did not come in time.
     pub fn wait(&self, timeout: Duration) -> Result<(u8, u8), Absence> {
         let end = Instant::now() + timeout;
         let mut state = self.presence.state.lock();
@@ -146,8 +210,8 @@ impl VirtualBoard {
             if let Some(attached) = &state.attached {
                 return Ok((attached.bus(), attached.address()));
             }
-            if let Some(failure) = state.failure.take() {
-                return Err(Absence::Failed(failure));
+            if let Some(failure) = &state.failure {
+                return Err(Absence::Failed(failure.clone()));
             }
             if self.presence.changed.wait_until(&mut state, end).timed_out() {
                 return Err(Absence::NotYet(timeout));
@@ -172,11 +236,13 @@ impl VirtualBoard {
 
     /// Pulls the cable out.
     pub fn unplug(&self) {
+        self.presence.state.lock().failure = None;
         self.board.unplug();
     }
 
     /// Plugs the cable in again.
     pub fn plug(&self) {
+        self.presence.state.lock().failure = None;
         self.board.plug();
     }
 
@@ -184,6 +250,13 @@ impl VirtualBoard {
     #[must_use]
     pub fn log(&self) -> Vec<LogLine> {
         self.board.log()
+    }
+
+    /// Why the device does not work or come, as [`crate::Run::reason`] says it; empty as long as nothing is found.
+    #[must_use]
+    pub fn reasons(&self) -> Vec<String> {
+        let run = self.board.judge().filter(|run| !run.findings.is_empty());
+        run.map(|run| run.reason()).unwrap_or_default()
     }
 }
 
@@ -224,6 +297,10 @@ impl LiveEvents for Events {
     fn failed(&mut self, log: &[LogLine]) {
         let last = log.last().map_or_else(|| "the host gave up without a word".to_owned(), |line| line.text.clone());
         self.set(None, Some(last));
+    }
+
+    fn stopped(&mut self, why: &Failure) {
+        self.set(None, Some(why.to_string()));
     }
 }
 

@@ -251,12 +251,7 @@ fn a_fastboot_flash_of_32_mib_arrives_whole() {
     let loader = Shared::new(FastbootGadget::new(FastbootConfig::default()));
     let (_bus, _board, device) = plugged("13-1.3", loader.clone());
     let handle = claimed(&device, 0);
-    let say = |command: &str| {
-        assert_eq!(handle.write_bulk(1, command.as_bytes(), LONG), Ok(command.len()));
-        let mut answer = [0; 512];
-        let length = handle.read_bulk(0x81, &mut answer, LONG).expect("an answer");
-        String::from_utf8_lossy(&answer[..length]).into_owned()
-    };
+    let say = |command: &str| say(&handle, command.as_bytes());
     assert_eq!(say("getvar:product"), "OKAYmsm8916");
     assert_eq!(say(&format!("download:{IMAGE:08x}")), format!("DATA{IMAGE:08x}"));
     let image: Vec<u8> = (0..IMAGE).map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8).collect();
@@ -389,14 +384,113 @@ fn with_the_pool_of_2023_no_device_appears_and_the_log_says_why() {
         assert!(board.wait(SHORT).is_err(), "no device comes");
     }
     assert!(find(18, 3).is_none());
+    let reasons = board.reasons();
+    assert!(reasons[0].starts_with("ENDPTLISTADDR = 0x80000fc0"), "{reasons:#?}");
+    assert!(reasons[3].ends_with("(no IOS, no interrupt): device descriptor read/64, error -110"), "{reasons:#?}");
+}
+
+/// What fastboot answers.
+fn say(handle: &DeviceHandle<Context>, command: &[u8]) -> String {
+    assert_eq!(handle.write_bulk(1, command, LONG), Ok(command.len()));
+    let mut answer = [0; 512];
+    let length = handle.read_bulk(0x81, &mut answer, LONG).expect("an answer");
+    String::from_utf8_lossy(&answer[..length]).into_owned()
+}
+
+/// The device that comes next, at another address than `gone`.
+fn next(board: &VirtualBoard, gone: &Device<Context>) -> Device<Context> {
+    board.wait_gone(LONG).expect("the device goes");
+    let (bus, address) = board.wait(LONG).expect("a device comes");
+    assert_ne!(address, gone.address());
+    find(bus, address).expect("rusb lists the device")
+}
+
+fn ids(device: &Device<Context>) -> (u16, u16) {
+    let descriptor = device.device_descriptor().expect("a device descriptor");
+    (descriptor.vendor_id(), descriptor.product_id())
+}
+
+#[test]
+fn a_boot_loader_that_is_alone_comes_back_at_a_new_address_with_its_flash() {
+    let loader = Shared::new(FastbootGadget::new(FastbootConfig::default()));
+    let (_bus, board, mut device) = plugged("24-1.3", loader.clone());
+    let handle = claimed(&device, 0);
+    assert_eq!(say(&handle, b"download:00000005"), "DATA00000005");
+    assert_eq!(say(&handle, b"image"), "OKAY");
+    assert_eq!(say(&handle, b"flash:boot"), "OKAY");
+    drop(handle);
+    assert_eq!(board.reasons(), [""; 0]);
+    for command in ["reboot", "reboot-bootloader", "continue"] {
+        assert_eq!(say(&claimed(&device, 0), command.as_bytes()), "OKAY");
+        device = next(&board, &device);
+        assert_eq!(ids(&device), (0x18d1, 0xd00d), "{command}");
+        assert_eq!(say(&claimed(&device, 0), b"getvar:product"), "OKAYmsm8916", "{command}");
+    }
+    assert_eq!(loader.with(|gadget| gadget.storage().read("boot").map(<[u8]>::to_vec)), Some(b"image".to_vec()));
+    let log = board.log();
+    assert_eq!(log.iter().filter(|line| line.text.contains("USB disconnect, device number")).count(), 3, "{log:#?}");
+    assert_eq!(board.reasons(), [""; 0], "a restart leaves nothing behind");
+}
+
+fn with_loader(bus: &VirtualBus, bench: Bench) -> (VirtualBoard, Device<Context>) {
+    let loader = FastbootGadget::new(FastbootConfig::default());
+    let system = EthernetGadget::new(EthernetConfig::default());
+    let board = bus.plug_with_loader(bench, loader, system).expect("the board is set up");
+    let (number, address) = board.wait(LONG).expect("the boot loader comes");
+    let device = find(number, address).expect("rusb lists the device");
+    assert_eq!(ids(&device), (0x18d1, 0xd00d));
+    (board, device)
+}
+
+#[test]
+fn a_boot_loader_starts_a_system() {
+    let bus = VirtualBus::start().expect("a bus");
+    for (port, commands) in [("25-1", &["continue"][..]), ("25-2", &["reboot", "download", "boot"])] {
+        let (board, mut device) = with_loader(&bus, Bench::new().port(port.parse().expect("a port")));
+        for command in commands {
+            let handle = claimed(&device, 0);
+            if *command == "download" {
+                assert_eq!(say(&handle, b"download:00000005"), "DATA00000005");
+                assert_eq!(say(&handle, b"image"), "OKAY");
+                continue;
+            }
+            assert_eq!(say(&handle, command.as_bytes()), "OKAY");
+            device = next(&board, &device);
+        }
+        assert_eq!(ids(&device), (0x0525, 0xa4a2), "{commands:?}");
+        assert_eq!(board.reasons(), [""; 0]);
+    }
+}
+
+#[test]
+fn the_pool_under_test_is_the_systems() {
+    let bus = VirtualBus::start().expect("a bus");
+    let policy = policy::by_name("linked-descending").expect("a pool of the table");
+    let (board, device) = with_loader(&bus, Bench::new().pool(policy).port("26-1".parse().expect("a port")));
+    assert_eq!(board.reasons(), [""; 0], "the boot loader has a driver of its own");
+    assert_eq!(say(&claimed(&device, 0), b"continue"), "OKAY");
+    board.wait_gone(LONG).expect("the boot loader goes");
+    let end = std::time::Instant::now() + LONG;
+    while !board.log().iter().any(|line| line.text == "usb 26-1: device descriptor read/64, error -110") {
+        assert!(std::time::Instant::now() < end, "{:#?}", board.log());
+        assert!(board.wait(SHORT).is_err(), "no device comes");
+    }
+    assert!(board.reasons()[0].starts_with("ENDPTLISTADDR = "), "{:#?}", board.reasons());
 }
 
 #[test]
 fn a_board_at_a_port_that_is_taken_is_said_to_be_there() {
-    let (bus, _board, device) = plugged("9-2", SourceSinkGadget::new(SourceSinkConfig::default()));
+    let (bus, first, device) = plugged("9-2", SourceSinkGadget::new(SourceSinkConfig::default()));
     let second = Bench::new().port("9-2".parse().unwrap());
     let second = bus.plug(second, SourceSinkGadget::new(SourceSinkConfig::default())).unwrap();
-    let absence = second.wait(LONG).unwrap_err();
-    assert_eq!(absence, Absence::Failed("9-2 has a device".to_owned()));
+    for _ in 0..3 {
+        let absence = second.wait(LONG).unwrap_err();
+        assert_eq!(absence, Absence::Failed("9-2 has a device".to_owned()), "said as long as it is so");
+    }
     assert_eq!(device.port_numbers(), Ok(vec![2]));
+    drop(first);
+    second.unplug();
+    assert_eq!(second.wait(SHORT), Err(Absence::NotYet(SHORT)), "it is unplugged, and no more than that");
+    second.plug();
+    second.wait(LONG).expect("the port is free");
 }
