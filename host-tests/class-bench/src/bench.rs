@@ -1,7 +1,10 @@
 //! The bench: runs firmware and a host in virtual time.
 
 use std::fmt;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
@@ -72,7 +75,7 @@ impl Bench {
     #[must_use]
     pub fn new() -> Self {
         let port = PortPath { bus: 1, ports: vec![1] };
-        let config = HostConfig { port, ..HostConfig::default() };
+        let config = HostConfig { port, deferred: true, ..HostConfig::default() };
         Self { shared: Arc::default(), config, frame: FRAME, patience: PATIENCE }
     }
 
@@ -153,16 +156,17 @@ impl Bench {
     /// Plugs the device into a host and runs both until `act` ends; gives what that gave.
     ///
     /// `firmware` is the body of the firmware's main loop: it polls the `UsbDevice` with its classes and does what else
-    /// there is to do, without waiting. It is called after every packet that gets an answer from it, as long as it moves
-    /// something, and once a millisecond. `act` is the host's program. All happens on this thread, in virtual time:
-    /// a timeout of five seconds takes none. A panic of either goes through, with the last packets on standard error.
+    /// there is to do, without waiting. It is called after every packet that it has taken, before `act` goes on, as long as
+    /// it moves something, once a millisecond, and when `act` has ended. `act` is the host's program. All happens on this
+    /// thread, in virtual time: a timeout of five seconds takes none. A panic of either goes through, with the last packets
+    /// on standard error.
     ///
     /// What both sides use has to be in a `Cell` or `RefCell`.
     ///
     /// # Errors
     /// [`BenchError::NoEnd`] when `act` does not end in time, [`BenchError::InsideRuntime`] and
     /// [`BenchError::Runtime`].
-    pub fn run<T>(&self, firmware: impl FnMut(), act: impl AsyncFnOnce(&ClassHost) -> T) -> Result<T, BenchError> {
+    pub fn run<T>(&self, mut firmware: impl FnMut(), act: impl AsyncFnOnce(&ClassHost) -> T) -> Result<T, BenchError> {
         if tokio::runtime::Handle::try_current().is_ok() {
             return Err(BenchError::InsideRuntime);
         }
@@ -181,10 +185,11 @@ impl Bench {
             self.shared.start_clock();
             let outcome = tokio::select! {
                 biased;
-                () = serve(&self.shared, firmware, self.frame) => None,
+                () = serve(&self.shared, &mut firmware, self.frame) => None,
                 _ = host.run() => None,
-                outcome = timeout(self.patience, act(&class_host)) => outcome.ok(),
+                outcome = timeout(self.patience, paced(&self.shared, act(&class_host))) => outcome.ok(),
             };
+            firmware();
             self.shared.stop_clock();
             outcome
         });
@@ -194,8 +199,18 @@ impl Bench {
     }
 }
 
+/// The host's program, which goes on when the firmware has seen what was taken for it.
+async fn paced<T>(shared: &Shared, act: impl Future<Output = T>) -> T {
+    let mut act = pin!(act);
+    poll_fn(|context| {
+        // The processor wakes us: it shares our task.
+        if shared.state.lock().unseen { Poll::Pending } else { act.as_mut().poll(context) }
+    })
+    .await
+}
+
 /// The processor, for ever.
-async fn serve(shared: &Shared, mut firmware: impl FnMut(), frame: Duration) {
+async fn serve(shared: &Shared, firmware: &mut impl FnMut(), frame: Duration) {
     let (mut turns, mut instant) = (0, shared.now());
     loop {
         let now = shared.now();
@@ -204,7 +219,11 @@ async fn serve(shared: &Shared, mut firmware: impl FnMut(), frame: Duration) {
         if turns == TURNS_AN_INSTANT {
             sleep(frame).await;
         }
-        let before = shared.state.lock().progress;
+        let before = {
+            let mut state = shared.state.lock();
+            state.unseen = false;
+            state.progress
+        };
         firmware();
         if shared.state.lock().progress == before {
             tokio::select! {

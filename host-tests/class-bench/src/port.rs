@@ -36,6 +36,7 @@ impl State {
         }
         let (answer, taken) = endpoint.receive(pid, data);
         self.fresh |= taken;
+        self.unseen |= taken;
         answer
     }
 
@@ -43,6 +44,7 @@ impl State {
         let Some(Some(endpoint)) = self.ins.get_mut(usize::from(from.endpoint)) else { return InReply::Silence };
         let (reply, taken) = endpoint.transmit(buffer, ack);
         self.fresh |= taken;
+        self.unseen |= taken;
         if taken && from.endpoint == 0 && self.request.is_some_and(|request| request.direction() == Direction::Out) {
             self.status_acknowledged();
         }

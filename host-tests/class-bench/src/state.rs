@@ -46,6 +46,8 @@ pub(crate) struct State {
     pub(crate) request: Option<SetupPacket>,
     /// Something happened on the wire since the firmware last asked.
     pub(crate) fresh: bool,
+    /// A packet was taken since the firmware was last called.
+    pub(crate) unseen: bool,
     /// The host permits to signal resume.
     pub(crate) wakeup_enabled: bool,
     /// How often the firmware signalled resume.

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
-use usb_class_bench::{Bench, BenchBus, Fault, Limits, SetupPacket, UrbError, every};
+use usb_class_bench::{Bench, BenchBus, ClassHost, Fault, Limits, SetupPacket, UrbError, every};
 use usb_device::bus::UsbBusAllocator;
 use usb_device::prelude::{UsbDevice, UsbDeviceBuilder, UsbDeviceState, UsbVidPid};
 use usbd_serial::{SerialPort, USB_CLASS_CDC};
@@ -75,6 +75,56 @@ fn lines_come_back(bench: Bench) {
         .unwrap()
         .unwrap();
     assert_eq!(bench.mistakes(), []);
+}
+
+/// Reads a packet each time it is polled.
+fn counted(act: impl AsyncFnOnce(&ClassHost, &Cell<usize>)) -> usize {
+    let bench = Bench::new();
+    let allocator = UsbBusAllocator::new(bench.bus());
+    // A buffer of a packet: what is not read blocks the endpoint.
+    let mut serial = SerialPort::new_with_store(&allocator, [0_u8; 64], [0_u8; 64]);
+    let mut device = builder(&allocator).build();
+    let sum = Cell::new(0);
+    let firmware = || {
+        if device.poll(&mut [&mut serial]) {
+            let mut buffer = [0; 64];
+            sum.set(sum.get() + serial.read(&mut buffer).unwrap_or(0));
+        }
+    };
+    bench.run(firmware, async |host| act(host, &sum).await).unwrap();
+    assert_eq!(bench.mistakes(), []);
+    sum.get()
+}
+
+#[test]
+fn every_packet_that_was_taken_reaches_the_class_before_the_host_goes_on() {
+    let sum = counted(async |host, sum| {
+        let device = host.device().await.unwrap();
+        for count in 1..=50 {
+            device.bulk_out(1, vec![1; 64], LONG).await.unwrap();
+            assert_eq!(sum.get(), count * 64);
+        }
+    });
+    assert_eq!(sum, 3200);
+}
+
+#[test]
+fn the_last_packet_before_a_reset_reaches_the_class() {
+    let check = async |host: &ClassHost| drop(host.ch9().await);
+    let reset = async |host: &ClassHost| host.reset().await.unwrap();
+    let unplug = async |host: &ClassHost| host.unplug().await;
+    let then = async |sum: &Cell<usize>, host: &ClassHost, what: usize| {
+        host.device().await.unwrap().bulk_out(1, vec![1; 64], LONG).await.unwrap();
+        match what {
+            0 => check(host).await,
+            1 => reset(host).await,
+            _ => unplug(host).await,
+        }
+        assert_eq!(sum.get(), 64);
+    };
+    for what in 0..3 {
+        assert_eq!(counted(async |host, sum| then(sum, host, what).await), 64);
+    }
 }
 
 #[test]

@@ -80,9 +80,9 @@ impl Bus {
         self.log(&self.controller_name, text);
     }
 
-    /// Runs the controller; what is left is for the pump.
+    /// Runs the controller; what is left is for the pump. All of it, if transfers are deferred.
     pub(crate) fn kick(&self) {
-        if self.controller.run() == Progress::More {
+        if self.config.deferred || self.controller.run() == Progress::More {
             self.work.notify_one();
         }
     }

@@ -117,6 +117,9 @@ pub struct HostConfig {
     /// On a wire without delay three tries take no time, and a device is silent while its driver is about to serve an
     /// interrupt, to take its address for instance. A device that runs in real time wants some milliseconds here.
     pub strike_interval: Duration,
+    /// Whether a transfer's packets move in [`crate::Host::run`] alone. Else they move in the call that submits it, as far
+    /// as they can, and one that finds its device ready is over before the submitting side has a look at anything else.
+    pub deferred: bool,
 }
 
 impl Default for HostConfig {
@@ -131,6 +134,7 @@ impl Default for HostConfig {
             origin: Duration::ZERO,
             configuration: None,
             strike_interval: Duration::ZERO,
+            deferred: false,
         }
     }
 }

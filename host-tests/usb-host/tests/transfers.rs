@@ -351,8 +351,12 @@ fn threads_submit_cancel_and_run_and_every_urb_ends_once() {
 }
 
 async fn device(model: mock::Model) -> (Arc<Mock>, Host, Device) {
+    device_of(model, HostConfig::default()).await
+}
+
+async fn device_of(model: mock::Model, config: HostConfig) -> (Arc<Mock>, Host, Device) {
     let mock = Mock::plugged(model);
-    let host = Host::new(mock.clone(), HostConfig::default(), Arc::new(NoLog));
+    let host = Host::new(mock.clone(), config, Arc::new(NoLog));
     let task = host.clone();
     tokio::spawn(async move { task.run().await });
     let device = timeout(Duration::from_secs(600), host.device()).await.unwrap();
@@ -375,6 +379,21 @@ async fn transfers_time_out_and_are_dropped() {
     assert_eq!(transfer.await.status, Err(UrbError::Unlinked));
     assert_eq!(device.bulk_out(1, b"getvar:all".to_vec(), five).await, Ok(b"getvar:all".to_vec()));
     assert_eq!(mock.received(1), [b"getvar:all".to_vec()]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn deferred_transfers_move_in_the_hosts_own_task_alone() {
+    for deferred in [false, true] {
+        let config = HostConfig { deferred, ..HostConfig::default() };
+        let (mock, _host, device) = device_of(fastboot(), config).await;
+        let transfer = device.submit(urb(OUT, vec![7; 3]));
+        assert_eq!(mock.received(1).is_empty(), deferred);
+        assert_eq!(transfer.await.status, Ok(()));
+        let transfer = device.submit(urb(IN, vec![0; 64]));
+        transfer.cancel(Cancel::Unlink);
+        assert_eq!(transfer.await.status, Err(UrbError::Unlinked));
+        assert_eq!(device.bulk_in(1, 64, Duration::from_secs(5)).await, Err(UrbError::TimedOut));
+    }
 }
 
 #[tokio::test(start_paused = true)]
