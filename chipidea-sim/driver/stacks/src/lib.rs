@@ -7,7 +7,16 @@
 //! - [`ChipideaEmbassy`]: `embassy_usb_driver::Driver`, for `embassy-usb` on any executor
 //! - [`Firmware`]: a stack with its classes as a board's driver: its interrupt handler polls the stack
 //!
-//! The conformance class of `usb-device` on a bench:
+//! The conformance class of `usb-device` on a bench, with these dependencies, out of a checkout until they are published:
+//!
+//! ```toml
+//! [dev-dependencies]
+//! chipidea-driver = { path = "../poolproof/chipidea-sim/driver" }
+//! chipidea-stacks = { path = "../poolproof/chipidea-sim/driver/stacks" }
+//! scenarios = { path = "../poolproof/host-tests" }
+//! usb = { package = "poolproof-usb", path = "../poolproof/devices/usb" }
+//! usb-device = "0.3.2"
+//! ```
 //!
 //! ```
 //! use chipidea_driver::Config;
