@@ -4,6 +4,8 @@
 //! - [`scenario`]: what is done with them; [`Session`] is what a scenario holds
 //! - [`check()`]: pools × scenarios, as [`Row`]s; recorded defects are told apart from news ([`Status`])
 //! - [`Verdict`], [`Scope`]: what was seen, and how far it reaches
+//! - [`LiveBus`]: the same boards in real time, for clients on other threads
+#![cfg_attr(target_os = "linux", doc = "- [`VirtualBus`]: a live bus whose devices unmodified programs on libusb see")]
 //! - `ServedBoard` (Linux): the controller in a virtual machine, with a host at its other end
 //!
 //! Another repository's `cargo test` brings its own pool, driver or gadget:
