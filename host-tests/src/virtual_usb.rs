@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use usb::EndpointAddress;
 use usb::gadget::Gadget;
 use usb::urb::{Urb, UrbError};
-use usb_host::Device;
+use usb::{EndpointAddress, UsbPort};
+use usb_host::{Device, HostConfig, Log, PortPath};
 pub use usbfs_shim::CommandError;
 use usbfs_shim::{Attached, Backend, DeviceInfo, Done};
 
@@ -142,7 +142,7 @@ impl VirtualBus {
     /// # Errors
     /// [`LiveError`], if the board cannot be set up, or its port is none that programs can be shown.
     pub fn plug(&self, bench: Bench, gadget: impl Gadget + 'static) -> Result<VirtualBoard, LiveError> {
-        self.show(bench, |bench, events| self.0.plug(bench, gadget, events))
+        self.show(bench.port_path().clone(), |events| self.0.plug(bench, gadget, events))
     }
 
     /// Plugs a board in with a boot loader and the system that it starts; see [`LiveBus::plug_with_loader`]. Each of them
@@ -156,19 +156,34 @@ impl VirtualBus {
         loader: impl Gadget + 'static,
         system: impl Gadget + 'static,
     ) -> Result<VirtualBoard, LiveError> {
-        self.show(bench, |bench, events| self.0.plug_with_loader(bench, loader, system, events))
+        self.show(bench.port_path().clone(), |events| self.0.plug_with_loader(bench, loader, system, events))
+    }
+
+    /// Plugs in what is behind `port`: a device of a machine that runs elsewhere; see [`LiveBus::connect`]. `events` is told
+    /// when programs see what happened.
+    ///
+    /// # Errors
+    /// Those of [`VirtualBus::plug`].
+    pub fn connect(
+        &self,
+        port: Arc<dyn UsbPort>,
+        config: HostConfig,
+        log: Arc<dyn Log>,
+        events: impl LiveEvents + 'static,
+    ) -> Result<VirtualBoard, LiveError> {
+        let path = config.port.clone();
+        self.show(path, |shown| self.0.connect(port, config, log, Both(shown, events)))
     }
 
     fn show(
         &self,
-        bench: Bench,
-        plug: impl FnOnce(Bench, Events) -> Result<LiveBoard, LiveError>,
+        port: PortPath,
+        plug: impl FnOnce(Events) -> Result<LiveBoard, LiveError>,
     ) -> Result<VirtualBoard, LiveError> {
-        let port = bench.port_path().clone();
         DeviceInfo::check_ports(port.bus, &port.ports).map_err(|error| LiveError::Port(error.to_string()))?;
         let presence = Arc::new(Presence::default());
         let events = Events { port, presence: Arc::clone(&presence) };
-        Ok(VirtualBoard { board: plug(bench, events)?, presence })
+        Ok(VirtualBoard { board: plug(events)?, presence })
     }
 }
 
@@ -246,6 +261,12 @@ impl VirtualBoard {
         self.board.plug();
     }
 
+    /// The board, its cable and its host.
+    #[must_use]
+    pub fn live(&self) -> &LiveBoard {
+        &self.board
+    }
+
     /// The host's log so far.
     #[must_use]
     pub fn log(&self) -> Vec<LogLine> {
@@ -262,7 +283,7 @@ impl VirtualBoard {
 
 /// Shows a board's device to libusb.
 struct Events {
-    port: usb_host::PortPath,
+    port: PortPath,
     presence: Arc<Presence>,
 }
 
@@ -304,7 +325,32 @@ impl LiveEvents for Events {
     }
 }
 
-fn describe(port: &usb_host::PortPath, device: &Device) -> DeviceInfo {
+/// One is told, then the other.
+struct Both<A, B>(A, B);
+
+impl<A: LiveEvents, B: LiveEvents> LiveEvents for Both<A, B> {
+    fn arrived(&mut self, device: LiveDevice) {
+        self.0.arrived(device.clone());
+        self.1.arrived(device);
+    }
+
+    fn left(&mut self) {
+        self.0.left();
+        self.1.left();
+    }
+
+    fn failed(&mut self, log: &[LogLine]) {
+        self.0.failed(log);
+        self.1.failed(log);
+    }
+
+    fn stopped(&mut self, why: &Failure) {
+        self.0.stopped(why);
+        self.1.stopped(why);
+    }
+}
+
+fn describe(port: &PortPath, device: &Device) -> DeviceInfo {
     let mut descriptors = device.raw_descriptor().to_vec();
     for configuration in device.configurations() {
         descriptors.extend_from_slice(&configuration.raw);

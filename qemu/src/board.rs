@@ -10,6 +10,7 @@ use bus::Trace;
 use parking_lot::Mutex;
 use scenarios::{
     Glue, LiveBoard, LiveBus, LiveDevice, LiveEvents, LogLine, PortPath, STRIKE_INTERVAL, ServedController, Speed,
+    VirtualBoard, VirtualBus,
 };
 use usb_host::{Host, HostConfig, Log};
 
@@ -91,8 +92,7 @@ impl BoardConfig {
 /// A board that is switched on. Dropping it takes QEMU and the socket away again.
 pub struct Board {
     machine: Machine,
-    live: LiveBoard,
-    _bus: LiveBus,
+    cable: Cable,
     _controller: ServedController,
     events: Receiver<Happened>,
     record: Record,
@@ -100,6 +100,23 @@ pub struct Board {
     progress: Progress,
     patience: Duration,
     signal: Arc<AtomicUsize>,
+}
+
+/// The host's end.
+enum Cable {
+    /// A bus of the board's own.
+    Own { board: LiveBoard, _bus: LiveBus },
+    /// One that programs see.
+    Shown(VirtualBoard),
+}
+
+impl Cable {
+    fn live(&self) -> &LiveBoard {
+        match self {
+            Self::Own { board, .. } => board,
+            Self::Shown(board) => board.live(),
+        }
+    }
 }
 
 /// How far the board has come.
@@ -125,17 +142,22 @@ enum Happened {
 }
 
 impl Board {
-    /// Switches a board on. Both sides' words go to `record`.
+    /// Switches a board on. Both sides' words go to `record`. With `shown` its device is one of that bus's, which programs
+    /// see.
     ///
     /// To be called on a thread that lives as long as the board: QEMU is killed when that thread ends.
     ///
     /// # Errors
     /// [`BoardError`], if it cannot be set up. What happens then is waited for.
-    pub fn start(cache: &Cache, config: &BoardConfig, record: Record) -> Result<Self, BoardError> {
+    pub fn start(
+        cache: &Cache,
+        config: &BoardConfig,
+        record: Record,
+        shown: Option<&VirtualBus>,
+    ) -> Result<Self, BoardError> {
         let (sender, events) = mpsc::channel();
         let (socket, controller) = controller(config, &record)?;
 
-        let bus = LiveBus::start()?;
         let host = HostConfig {
             port: config.port.clone(),
             max_speed: config.speed,
@@ -143,12 +165,15 @@ impl Board {
             strike_interval: STRIKE_INTERVAL,
             ..HostConfig::default()
         };
-        let live = bus.connect(
-            controller.port(),
-            host,
-            Arc::new(HostLines(record.clone())),
-            Events { sender: sender.clone() },
-        )?;
+        let log = Arc::new(HostLines(record.clone()));
+        let told = Events { sender: sender.clone() };
+        let cable = match shown {
+            Some(bus) => Cable::Shown(bus.connect(controller.port(), host, log, told)?),
+            None => {
+                let bus = LiveBus::start()?;
+                Cable::Own { board: bus.connect(controller.port(), host, log, told)?, _bus: bus }
+            }
+        };
 
         let boot = Boot {
             kernel: &config.kernel,
@@ -160,8 +185,7 @@ impl Board {
         let machine = Machine::start(cache, &boot, console(&record, &sender), errors(&record, sender))?;
         Ok(Self {
             machine,
-            live,
-            _bus: bus,
+            cable,
             _controller: controller,
             events,
             record,
@@ -259,7 +283,7 @@ impl Board {
     /// The host at the other end of the cable.
     #[must_use]
     pub fn host(&self) -> &Host {
-        self.live.host()
+        self.cable.live().host()
     }
 
     /// Types a line on the board's console.
@@ -272,12 +296,12 @@ impl Board {
 
     /// Pulls the cable out.
     pub fn unplug(&self) {
-        self.live.unplug();
+        self.cable.live().unplug();
     }
 
     /// Plugs the cable in again.
     pub fn plug(&self) {
-        self.live.plug();
+        self.cable.live().plug();
     }
 
     /// Switches the board off by its own command, and waits for its end.

@@ -161,7 +161,7 @@ fn run(arguments: &Arguments, signal: &Arc<AtomicUsize>) -> Result<(), BoardErro
     // On a shell's terminal the host's lines must not be taken for the shell's output.
     let shell = arguments.shell;
     let record = Record::new(move |entry| print(entry, shell));
-    let mut board = Board::start(&cache, &config, record)?;
+    let mut board = Board::start(&cache, &config, record, None)?;
     if shell {
         return board.watch_to_the_end();
     }

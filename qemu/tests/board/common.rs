@@ -31,7 +31,7 @@ pub(crate) fn with_board(
     change(&mut config);
     let record = Record::new(|_| ());
     let run = || {
-        let mut board = Board::start(&cache, &config, record.clone())?;
+        let mut board = Board::start(&cache, &config, record.clone(), None)?;
         board.ready()?;
         let device = board.enumerated()?;
         act(&mut board, device)?;
