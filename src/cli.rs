@@ -74,13 +74,21 @@ pub(crate) enum Glue {
 
 #[derive(Args, Debug)]
 pub(crate) struct Usb {
+    /// What drives the controller
+    #[arg(long, value_enum, default_value_t = Board::Model)]
+    pub(crate) board: Board,
+
     /// What the board is to its host
     #[arg(long, value_enum, default_value_t = Gadget::Ethernet)]
     pub(crate) gadget: Gadget,
 
-    /// The pool
-    #[arg(long, value_name = "NAME", default_value = "linked")]
-    pub(crate) pool: String,
+    /// The pool, of a board in this program; with a boot loader, of the system that it starts [default: linked]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) pool: Option<String>,
+
+    /// The kernel of a board in QEMU: a series that qemu/setup brought [default: 6.12]
+    #[arg(long, value_name = "SERIES")]
+    pub(crate) kernel: Option<String>,
 
     /// The host's port: a bus and hub ports
     #[arg(long, value_name = "PATH", default_value = "5-1.3")]
@@ -97,6 +105,14 @@ pub(crate) struct Usb {
     /// The command and its arguments. Static and setuid programs do not see the bus
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Board {
+    /// A port of Linux's driver on a pool of ours, in this program
+    Model,
+    /// A Linux kernel in QEMU, with its own driver and pools
+    Qemu,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

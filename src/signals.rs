@@ -32,6 +32,11 @@ impl Signals {
         Ok(Self(received))
     }
 
+    /// The same, for others that wait: who takes a signal out has to end by it.
+    pub(crate) fn shared(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.0)
+    }
+
     /// A signal that came since the last look.
     pub(crate) fn take(&self) -> Option<i32> {
         i32::try_from(self.0.swap(0, Ordering::Relaxed)).ok().filter(|&signal| signal != 0)

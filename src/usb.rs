@@ -1,5 +1,7 @@
 //! `poolproof usb`: a command with a simulated board on its USB bus.
 
+mod kernel;
+
 use std::io::{self, Write};
 use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
@@ -8,7 +10,7 @@ use scenarios::gadgets::source_sink::{SourceSinkConfig, SourceSinkGadget};
 use scenarios::gadgets::{EthernetConfig, EthernetGadget, FastbootConfig, FastbootGadget};
 use scenarios::{Absence, Bench, CommandError, LiveError, PortPath, ServedBus, VirtualBoard, policy};
 
-use crate::cli::{Gadget, Usb};
+use crate::cli::{Board, Gadget, Usb};
 use crate::error::Error;
 use crate::names::find;
 use crate::signals::{Signals, ended_by};
@@ -20,12 +22,10 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// Runs the command and gives its status.
 pub(crate) fn usb(arguments: &Usb) -> Result<ExitCode, Error> {
-    let policy = find("pool", &arguments.pool, policy::table(), |policy| &policy.name)?;
     let port: PortPath = arguments.port.parse().map_err(|error| Error::usage(format!("--port: {error}")))?;
     let [program, rest @ ..] = &arguments.command[..] else {
         return Err(Error::usage("no command: expected `poolproof usb -- COMMAND…`"));
     };
-    let bench = Bench::new().pool(policy).endpoints(arguments.endpoints).speed(arguments.speed.into()).port(port);
     // First of all: whatever ends this program must not leave the bus's folder behind.
     let signals = Signals::register()?;
     let served = ServedBus::start().map_err(Error::internal)?;
@@ -33,15 +33,37 @@ pub(crate) fn usb(arguments: &Usb) -> Result<ExitCode, Error> {
         CommandError::Program(error) => Error::usage(error.to_string()),
         CommandError::Library(error) => Error::internal(error.to_string()),
     })?;
-    let board = plug(&served, bench, arguments.gadget).map_err(|error| Error::usage(error.to_string()))?;
-    if let Some(signal) = appears(&board, &signals, arguments)? {
-        return Ok(ended_by(signal));
+    command.args(rest);
+    let run = || {
+        let child = command.spawn();
+        let child = child.map_err(|error| Error::usage(format!("cannot start {program:?}: {error}")))?;
+        signals.wait(child, LOOK).map(code)
+    };
+    match arguments.board {
+        Board::Model => on_model(arguments, port, &served, &signals, run),
+        Board::Qemu => kernel::on_kernel(arguments, port, &served, &signals, run),
     }
-    let child = command.args(rest).spawn();
-    let child = child.map_err(|error| Error::usage(format!("cannot start {program:?}: {error}")))?;
-    let status = signals.wait(child, LOOK)?;
-    drop(board);
-    Ok(code(status))
+}
+
+/// With a board in this program.
+fn on_model(
+    arguments: &Usb,
+    port: PortPath,
+    served: &ServedBus,
+    signals: &Signals,
+    run: impl FnOnce() -> Result<ExitCode, Error>,
+) -> Result<ExitCode, Error> {
+    if arguments.kernel.is_some() {
+        return Err(Error::usage("--kernel is for a board with --board qemu: the model has no kernel"));
+    }
+    let pool = arguments.pool.as_deref().unwrap_or("linked");
+    let policy = find("pool", pool, policy::table(), |policy| &policy.name)?;
+    let bench = Bench::new().pool(policy).endpoints(arguments.endpoints).speed(arguments.speed.into()).port(port);
+    let board = plug(served, bench, arguments.gadget).map_err(|error| Error::usage(error.to_string()))?;
+    match appears(&board, signals, pool, arguments.endpoints)? {
+        Some(signal) => Ok(ended_by(signal)),
+        None => run(),
+    }
 }
 
 fn plug(served: &ServedBus, bench: Bench, gadget: Gadget) -> Result<VirtualBoard, LiveError> {
@@ -58,7 +80,7 @@ fn plug(served: &ServedBus, bench: Bench, gadget: Gadget) -> Result<VirtualBoard
 
 /// Waits until the device is there or the host has an error to tell. Without a device the command runs all the same, as
 /// it would on a real host; what the host and the bench saw is printed. Returns a signal that came meanwhile.
-fn appears(board: &VirtualBoard, signals: &Signals, Usb { pool, endpoints, .. }: &Usb) -> Result<Option<i32>, Error> {
+fn appears(board: &VirtualBoard, signals: &Signals, pool: &str, endpoints: u8) -> Result<Option<i32>, Error> {
     let end = Instant::now() + APPEARS;
     let complains = || board.log().iter().any(|line| line.text.contains(", error -"));
     loop {

@@ -190,6 +190,28 @@ fn without_its_library_nothing_is_started() {
     assert!(stderr(&output).contains("USBFS_SHIM_LIBRARY"), "{}", stderr(&output));
 }
 
+/// A Linux kernel drives the controller, an unmodified program is at the other end of its cable.
+#[test]
+#[ignore = "needs qemu/setup: run qemu/test"]
+fn smoke_a_board_in_qemu() {
+    let kernel = ["--board", "qemu", "--kernel", "6.1"];
+    let Some(output) = with_board(&kernel, "lsusb", "usbutils", &["-v", "-d", "0525:a4a2"]) else {
+        return;
+    };
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(text.contains("with ci_hdrc_msm") && text.contains("wTotalLength       0x004b"), "{text}");
+}
+
+#[test]
+fn without_setup_a_board_in_qemu_says_what_to_run() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_poolproof"));
+    let output = command.args(["usb", "--board", "qemu", "--", "true"]).env("POOLPROOF_CACHE", "/nowhere").output();
+    let output = output.expect("it starts");
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    assert!(stderr(&output).contains("run qemu/setup"), "{}", stderr(&output));
+}
+
 /// A program of the assembler's own making: nothing of libc, so nothing takes a preloaded library.
 fn static_program(folder: &Path) -> PathBuf {
     let (source, program) = (folder.join("static.s"), folder.join("static"));
@@ -248,6 +270,9 @@ fn wrong_usage_is_129() {
         (&["usb", "--pool", "linkd", "--", "true"], "Did you mean `linked`?"),
         (&["usb", "--gadget", "toaster", "--", "true"], "[possible values: ethernet, fastboot, source-sink]"),
         (&["usb", "--port", "x", "--", "true"], "5-1.3"),
+        (&["usb", "--kernel", "6.1", "--", "true"], "--kernel is for a board with --board qemu"),
+        (&["usb", "--board", "qemu", "--pool", "linked", "--", "true"], "a kernel has its own pools"),
+        (&["usb", "--board", "qemu", "--gadget", "fastboot", "--", "true"], "is a boot loader's"),
         (&["usb", "--port", "5-16", "--", "true"], "5-16: no such place (bus from 1, one to six ports from 1 to 15)"),
     ] {
         let output = poolproof(arguments);
