@@ -165,15 +165,17 @@ fn run(arguments: &Arguments, signal: &Arc<AtomicUsize>) -> Result<(), BoardErro
     if shell {
         return board.watch_to_the_end();
     }
-    let done = if arguments.once { once(&mut board, arguments) } else { stay(&mut board) };
+    let done = if arguments.once { once(&mut board, arguments) } else { stay(&mut board).map(|()| String::new()) };
     if let Err(BoardError::Host(_) | BoardError::Patience { .. } | BoardError::Data(_)) = &done {
         // What the driver has for the controller. A board that is dead says nothing, and that is said.
         if let Err(error) = board.command("debugfs qheads requests registers") {
             let _ = writeln!(io::stderr(), "qemu/board: the board tells nothing of its driver: {error}");
         }
     }
-    done?;
-    board.power_off()
+    let scope = done?;
+    board.power_off()?;
+    let _ = writeln!(io::stdout(), "\nNO FAILURE FOUND\nscope: {scope}");
+    Ok(())
 }
 
 fn kernel(arguments: &Arguments, cache: &Cache) -> Result<Kernel, BoardError> {
@@ -191,8 +193,8 @@ fn print(entry: &Entry, to_stderr: bool) {
     let _ = if to_stderr { writeln!(io::stderr(), "{entry}\r") } else { writeln!(io::stdout(), "{entry}") };
 }
 
-/// Enumerates the device and sends data through it.
-fn once(board: &mut Board, arguments: &Arguments) -> Result<(), BoardError> {
+/// Enumerates the device and sends data through it; says what that covers.
+fn once(board: &mut Board, arguments: &Arguments) -> Result<String, BoardError> {
     let device = board.enumerated()?;
     board.ready()?;
     let mut exercised = vec![format!("{} enumeration", device.device().speed())];
@@ -206,7 +208,7 @@ fn once(board: &mut Board, arguments: &Arguments) -> Result<(), BoardError> {
     let release = board.command("sh uname -r")?;
     let release =
         release.iter().find_map(|line| line.strip_prefix("output | ")).unwrap_or("that does not tell its name");
-    let scope = format!(
+    Ok(format!(
         "kernel {release}, its own ci_hdrc and DMA pools; glue {}; model chipidea-sim, {} endpoints; exercised: {}; not \
          exercised: PHY, clocks, power domains, IOMMU, non-coherent DMA, silicon",
         match arguments.glue {
@@ -215,9 +217,7 @@ fn once(board: &mut Board, arguments: &Arguments) -> Result<(), BoardError> {
         },
         arguments.endpoints,
         exercised.join(", ")
-    );
-    let _ = writeln!(io::stdout(), "\nNO FAILURE FOUND\nscope: {scope}");
-    Ok(())
+    ))
 }
 
 /// Runs until a signal comes, with what is typed for the board.
