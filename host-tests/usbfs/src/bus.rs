@@ -12,9 +12,10 @@ use crate::host_device::HostDevice;
 use crate::hub::{Hub, Ports};
 use crate::info::name;
 use crate::node::{Node, NodeRef};
+use crate::process::this_process;
 use crate::root::{self, Role};
 use crate::uevents::{self, Action};
-use crate::{AttachError, DeviceInfo, client, fd_table, sysfs, takeover};
+use crate::{AttachError, DeviceInfo, client, sysfs, takeover};
 
 /// Who is told of devices: the connections of other processes. Called with the bus locked; never blocks.
 pub(crate) trait Watcher: Send + Sync {
@@ -228,7 +229,7 @@ pub(crate) fn find(number: u8, address: u8) -> Result<NodeRef, Errno> {
     let root = root::root().ok_or(Errno(libc::ENOENT))?;
     match root.role {
         // A forked child has the devices' files, not the threads that move them.
-        Role::Host if root.process != fd_table::this_process() => Err(Errno(libc::ENODEV)),
+        Role::Host if root.process != this_process() => Err(Errno(libc::ENODEV)),
         Role::Host => {
             let bus = BUS.lock();
             let found = bus.as_ref().and_then(|bus| bus.devices.get(&(number, address)));

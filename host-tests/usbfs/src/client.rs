@@ -1,7 +1,7 @@
 //! A bus that another process serves.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufReader, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -15,37 +15,33 @@ use zerocopy::IntoBytes;
 use crate::DeviceInfo;
 use crate::backend::Done;
 use crate::error::Errno;
-use crate::fd_table;
 use crate::node::{Answer, Call, Holder, Node, NodeRef};
+use crate::process::PerProcess;
 use crate::protocol::{
     CallPayload, CompletePayload, Frame, Hello, Kind, MOST_IN_FLIGHT, Operation, Received, ReplyPayload, SubmitPayload,
     decode_device, decode_selection, urb_status,
 };
 use crate::root;
 use crate::settings::Settings;
-use crate::socket::Quiet;
+use crate::socket::Connection;
 use crate::uevents::{self, Action};
 
-/// The connection, and the process that made it.
-static CLIENT: Mutex<Option<(libc::pid_t, Arc<Client>)>> = Mutex::new(None);
+/// The connection.
+static CLIENT: PerProcess<Mutex<Option<Arc<Client>>>> = PerProcess::new(Mutex::default);
 
-/// The connection to the bus; a new one if there is none, it broke, or this process is the child of the one that made it.
+/// The connection to the bus; a new one if there is none, it broke, or the program has closed it.
 pub(crate) fn connect() -> Result<Arc<Client>, Errno> {
-    let mut current = CLIENT.lock();
-    let process = fd_table::this_process();
-    if let Some((of, client)) = current.as_ref()
-        && *of == process
-        && !client.state.lock().ended
-    {
-        return Ok(client.clone());
+    let mut current = CLIENT.get().lock();
+    if let Some(client) = current.as_ref() {
+        if !client.connection.is_there() {
+            client.end();
+        }
+        if !client.state.lock().ended {
+            return Ok(client.clone());
+        }
     }
     let client = Client::connect().map_err(|_| Errno(libc::ENODEV))?;
-    if let Some((of, old)) = current.replace((process, client.clone()))
-        && of != process
-    {
-        // Its locks may be held by threads that this process does not have.
-        std::mem::forget(old);
-    }
+    *current = Some(client.clone());
     Ok(client)
 }
 
@@ -81,7 +77,9 @@ struct State {
 }
 
 pub(crate) struct Client {
-    writer: Mutex<UnixStream>,
+    connection: Arc<Connection>,
+    /// Locked by who writes a frame.
+    writing: Mutex<()>,
     state: Mutex<State>,
     listed: Condvar,
     next: AtomicU64,
@@ -90,12 +88,12 @@ pub(crate) struct Client {
 impl Client {
     fn connect() -> io::Result<Arc<Self>> {
         let root = root::root().ok_or(io::ErrorKind::NotFound)?;
-        let stream = UnixStream::connect(root.socket())?;
-        Quiet(&stream).write_all(Hello::new().as_bytes())?;
-        let mut reader = BufReader::with_capacity(64 << 10, stream.try_clone()?);
-        Hello::read(&mut reader)?;
+        let connection = Arc::new(Connection::new(UnixStream::connect(root.socket())?)?);
+        (&*connection).write_all(Hello::new().as_bytes())?;
+        Hello::read(&mut &*connection)?;
         let client = Arc::new(Self {
-            writer: Mutex::new(stream),
+            connection: connection.clone(),
+            writing: Mutex::new(()),
             state: Mutex::default(),
             listed: Condvar::new(),
             next: AtomicU64::new(1),
@@ -103,6 +101,7 @@ impl Client {
         let reading = client.clone();
         let quiet = BlockedSignals::new();
         let thread = thread::Builder::new().name("usbfs".to_owned()).spawn(move || {
+            let mut reader = BufReader::with_capacity(64 << 10, &*connection);
             // The connection ends with its first error: every device is gone then.
             let _ = reading.read(&mut reader);
             reading.end();
@@ -118,10 +117,11 @@ impl Client {
     }
 
     fn send(&self, frame: &Frame) -> io::Result<()> {
-        frame.write(&mut Quiet(&self.writer.lock()))
+        let _whole = self.writing.lock();
+        frame.write(&mut &*self.connection)
     }
 
-    fn read(self: &Arc<Self>, reader: &mut BufReader<UnixStream>) -> io::Result<()> {
+    fn read(self: &Arc<Self>, reader: &mut impl Read) -> io::Result<()> {
         let invalid = || io::Error::from(io::ErrorKind::InvalidData);
         loop {
             let received = Received::read(reader)?;

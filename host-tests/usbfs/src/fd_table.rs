@@ -7,12 +7,13 @@ use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::os::fd::RawFd;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use libc::c_long;
 use parking_lot::Mutex;
 
 use crate::open_file::OpenFile;
+use crate::process::this_process;
 
 /// What a descriptor of ours is.
 #[derive(Clone)]
@@ -21,6 +22,8 @@ pub(crate) enum Taken {
     Device(Arc<OpenFile>),
     /// A listener for the kernel's uevents.
     Uevents,
+    /// This library's own, and no affair of the program's.
+    Own,
 }
 
 /// A descriptor as the kernel knows it: device and inode. Tells whether a number was closed behind our back and is
@@ -42,12 +45,31 @@ impl Identity {
     }
 }
 
-/// A number that was ours at least once. Never freed: there are as many as descriptors were open at a time.
+/// A number that was ours at least once, in one process. Never freed: there are as many as descriptors were open at a time.
 struct Cell {
+    /// The process that opened it. Not that of a forked child, which makes cells of its own: locks of these may be held by
+    /// threads that it does not have.
+    process: libc::pid_t,
     live: AtomicBool,
-    /// The process that opened it.
-    process: AtomicI32,
     taken: Mutex<Option<(Taken, Identity)>>,
+    /// The same identity, for children.
+    seen: [AtomicU64; 2],
+}
+
+impl Cell {
+    fn new() -> Self {
+        let seen = [const { AtomicU64::new(0) }; 2];
+        Self { process: this_process(), live: AtomicBool::new(false), taken: Mutex::new(None), seen }
+    }
+
+    fn see(&self, identity: Identity) {
+        self.seen[0].store(identity.0, Ordering::Relaxed);
+        self.seen[1].store(identity.1, Ordering::Relaxed);
+    }
+
+    fn seen(&self) -> Identity {
+        Identity(self.seen[0].load(Ordering::Relaxed), self.seen[1].load(Ordering::Relaxed))
+    }
 }
 
 const CHUNK: usize = 1 << 16;
@@ -55,13 +77,6 @@ const CHUNKS: usize = 1 << 15;
 
 /// Every positive number, in chunks that are made when a number in them is first ours.
 static TABLE: [AtomicPtr<AtomicPtr<Cell>>; CHUNKS] = [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS];
-
-/// This process. A child of fork has the parent's table, and one of vfork even shares it: what the parent opened is not
-/// theirs, and the parent's locks are not to be touched.
-pub(crate) fn this_process() -> libc::pid_t {
-    // SAFETY: takes nothing and cannot fail.
-    unsafe { libc::getpid() }
-}
 
 fn slot(fd: RawFd) -> Option<&'static AtomicPtr<Cell>> {
     let fd = usize::try_from(fd).ok()?;
@@ -109,30 +124,50 @@ pub(crate) enum Lookup {
 /// Looks a descriptor up, and makes sure that it still is what we opened.
 pub(crate) fn lookup(fd: RawFd) -> Lookup {
     let Some(cell) = cell(fd) else { return Lookup::Other };
-    if cell.process.load(Ordering::Acquire) != this_process() {
-        return Lookup::Parents;
+    if cell.process != this_process() {
+        // The child may have closed it, and opened something else.
+        return if Identity::of(fd) == Some(cell.seen()) { Lookup::Parents } else { Lookup::Other };
     }
-    {
+    let old = {
         // Locked while the identity is seen, so that `exchange` does not come between.
-        let taken = cell.taken.lock();
-        let Some((taken, identity)) = taken.as_ref() else { return Lookup::Other };
-        if Identity::of(fd) == Some(*identity) {
-            return Lookup::Ours(taken.clone());
+        let mut taken = cell.taken.lock();
+        match taken.as_ref() {
+            None => return Lookup::Other,
+            Some((taken, identity)) if Identity::of(fd) == Some(*identity) => return Lookup::Ours(taken.clone()),
+            // Closed without close(2), by a system call or a libc that calls itself.
+            Some(_) => {
+                cell.live.store(false, Ordering::Release);
+                taken.take()
+            }
         }
-    }
-    // Closed without close(2), by close_range or a libc that calls itself.
-    remove(fd);
+    };
+    finish(old);
     Lookup::Other
 }
 
 /// From now on the descriptor is ours, until it is removed.
 pub(crate) fn insert(fd: RawFd, taken: Taken) -> bool {
-    let (Some(slot), Some(identity)) = (make_slot(fd), Identity::of(fd)) else { return false };
+    let stale = put(fd, taken);
+    stale.map(finish).is_some()
+}
+
+/// The library's own descriptor. To be finished by the caller, who holds locks: what a number of the program's own was
+/// before it was closed behind our back.
+#[must_use]
+pub(crate) fn insert_own(fd: RawFd) -> Stale {
+    put(fd, Taken::Own).flatten()
+}
+
+/// What was behind a number.
+pub(crate) type Stale = Option<(Taken, Identity)>;
+
+fn put(fd: RawFd, taken: Taken) -> Option<Stale> {
+    let (slot, identity) = (make_slot(fd)?, Identity::of(fd)?);
     let mut cell = slot.load(Ordering::Acquire);
-    if cell.is_null() {
-        let process = AtomicI32::new(0);
-        let new = Box::into_raw(Box::new(Cell { live: AtomicBool::new(false), process, taken: Mutex::new(None) }));
-        cell = match slot.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
+    // SAFETY: null or a leaked box.
+    if unsafe { cell.as_ref() }.is_none_or(|cell| cell.process != this_process()) {
+        let new = Box::into_raw(Box::new(Cell::new()));
+        cell = match slot.compare_exchange(cell, new, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => new,
             Err(other) => {
                 // SAFETY: made above, and nobody else saw it.
@@ -143,11 +178,10 @@ pub(crate) fn insert(fd: RawFd, taken: Taken) -> bool {
     }
     // SAFETY: a leaked box.
     let cell = unsafe { &*cell };
-    let old = cell.taken.lock().replace((taken, identity));
-    cell.process.store(this_process(), Ordering::Release);
+    let mut slot = cell.taken.lock();
+    cell.see(identity);
     cell.live.store(true, Ordering::Release);
-    finish(old);
-    true
+    Some(slot.replace((taken, identity)))
 }
 
 /// Puts another file behind a number of ours (dup3), keeping its close-on-exec flag.
@@ -162,20 +196,51 @@ pub(crate) fn exchange(fd: RawFd, file: RawFd) {
     }
     if let (Some(taken), Some(identity)) = (taken.as_mut(), Identity::of(fd)) {
         taken.1 = identity;
+        cell.see(identity);
     }
 }
 
-/// The descriptor is no longer ours. Ends the open file if it was its last.
+/// The descriptor is no longer ours.
 pub(crate) fn remove(fd: RawFd) {
     let Some(cell) = cell(fd) else { return };
-    if cell.process.load(Ordering::Acquire) == this_process() {
-        cell.live.store(false, Ordering::Release);
-        let old = cell.taken.lock().take();
+    if cell.process == this_process() {
+        let old = {
+            let mut taken = cell.taken.lock();
+            cell.live.store(false, Ordering::Release);
+            taken.take()
+        };
         finish(old);
     }
 }
 
-fn finish(old: Option<(Taken, Identity)>) {
+/// A number is no longer the library's own.
+pub(crate) fn remove_own(fd: RawFd) {
+    let Some(cell) = cell(fd).filter(|cell| cell.process == this_process()) else { return };
+    let mut taken = cell.taken.lock();
+    if matches!(*taken, Some((Taken::Own, _))) {
+        cell.live.store(false, Ordering::Release);
+        *taken = None;
+    }
+}
+
+/// Removes what the program has opened in a range of numbers.
+pub(crate) fn remove_range(first: u32, last: u32) {
+    let (first, last) = (first as usize, last as usize);
+    for (at, chunk) in TABLE.iter().enumerate().take(last / CHUNK + 1).skip(first / CHUNK) {
+        if chunk.load(Ordering::Acquire).is_null() {
+            continue;
+        }
+        let numbers = (at * CHUNK).max(first)..=(at * CHUNK + CHUNK - 1).min(last);
+        for fd in numbers.filter_map(|number| RawFd::try_from(number).ok()) {
+            if cell(fd).is_some() && matches!(lookup(fd), Lookup::Ours(Taken::Device(_) | Taken::Uevents)) {
+                remove(fd);
+            }
+        }
+    }
+}
+
+/// Ends the open file if this was its last descriptor.
+pub(crate) fn finish(old: Stale) {
     if let Some((Taken::Device(file), _)) = old {
         file.close();
     }

@@ -367,11 +367,7 @@ unsafe fn reap_blocking(file: &OpenFile, argument: *mut c_void) -> Result<c_int,
             return Err(Errno(libc::ENODEV));
         }
         // poll, so that a signal ends it with EINTR as in the kernel.
-        let mut wait = libc::pollfd { fd: file.polled(), events: libc::POLLOUT, revents: 0 };
-        // SAFETY: one entry, on the stack.
-        if unsafe { libc::poll(&raw mut wait, 1, -1) } < 0 {
-            return Err(Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINTR)));
-        }
+        file.polled().wait(libc::POLLOUT)?;
     }
 }
 

@@ -86,8 +86,11 @@
 //!   `realpath`, and what libc calls inside itself (`scandir`, `glob`, `fts`). `fopen` of a device node is EACCES.
 //! - libudev beyond what libusb calls: a device that the bus made knows its name, node and action.
 //! - The kernel's own uevents, once a listener has our socket.
-//! - A child of fork without exec that uses its parent's descriptors: they answer ENODEV there. A child that execs a program
-//!   with the library preloaded is a client like others.
+//! - A child of fork without exec that uses its parent's descriptors: they answer ENODEV there. It opens devices of its own,
+//!   if the bus is another process's; one that execs a program with the library preloaded is a client like others.
+//! - Descriptors that are closed or replaced by system calls made without libc: if they were this library's own, a client's
+//!   open devices are gone with them, and are there again for the next open. A process that serves the bus, or has it, must
+//!   not close what it has not opened.
 //! - A signal ends REAPURB with EINTR, but not CONTROL and BULK, which their timeouts end.
 //! - A bus's folder (`usbfs-shim.PID.…` in TMPDIR if that is an absolute path of 64 bytes at most, else in `/dev/shm` or
 //!   `/tmp`) is removed at exit; that of a killed process stays until the next bus is made there.
@@ -109,6 +112,8 @@ mod ioctl;
 mod node;
 mod open_file;
 mod outgoing;
+mod own;
+mod process;
 mod program;
 mod protocol;
 mod readiness;

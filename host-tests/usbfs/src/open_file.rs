@@ -13,6 +13,7 @@ use usb::urb::{Urb, UrbDone, UrbError};
 use crate::error::Errno;
 use crate::fd_table;
 use crate::node::{Answer, Call, Holder, NodeRef};
+use crate::own::Own;
 use crate::readiness::Readiness;
 
 /// A client's URB: where it lies and where its data goes. Addresses of this process, never sent anywhere.
@@ -170,8 +171,8 @@ impl OpenFile {
     }
 
     /// The descriptor whose readiness is this file's.
-    pub(crate) fn polled(&self) -> RawFd {
-        self.urbs.lock().readiness.descriptor()
+    pub(crate) fn polled(&self) -> Arc<Own> {
+        self.urbs.lock().readiness.descriptor().clone()
     }
 
     /// The client's descriptor becomes one that tells what there is to reap, before the client may poll it.
@@ -179,7 +180,8 @@ impl OpenFile {
         let mut pollable = self.pollable.lock();
         if !pollable.contains(&fd) {
             pollable.push(fd);
-            fd_table::exchange(fd, self.polled());
+            // What the program has closed of ours it cannot poll.
+            let _ = self.polled().with(|polled| fd_table::exchange(fd, polled));
         }
     }
 

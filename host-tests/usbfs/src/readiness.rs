@@ -4,14 +4,17 @@
 //! read end is POLLERR.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+
+use crate::own::Own;
 
 /// A page, the least a pipe holds. The kernel rounds up.
 const PAGE: usize = 4096;
 
 pub(crate) struct Readiness {
-    read: Option<OwnedFd>,
-    write: OwnedFd,
+    read: Option<Own>,
+    write: Arc<Own>,
     capacity: usize,
     full: bool,
 }
@@ -28,14 +31,15 @@ impl Readiness {
         // SAFETY: a call on a descriptor of ours, no memory involved.
         let capacity = unsafe { libc::fcntl(write.as_raw_fd(), libc::F_SETPIPE_SZ, PAGE) };
         let capacity = usize::try_from(capacity).map_err(|_| io::Error::last_os_error())?;
-        let mut readiness = Self { read: Some(read), write, capacity, full: false };
+        let (read, write) = (Some(Own::new(read)?), Arc::new(Own::new(write)?));
+        let mut readiness = Self { read, write, capacity, full: false };
         readiness.set(false);
         Ok(readiness)
     }
 
     /// The end to poll. Stays open as long as this does.
-    pub(crate) fn descriptor(&self) -> RawFd {
-        self.write.as_raw_fd()
+    pub(crate) fn descriptor(&self) -> &Arc<Own> {
+        &self.write
     }
 
     pub(crate) fn set(&mut self, ready: bool) {
@@ -47,16 +51,16 @@ impl Readiness {
         let mut left = self.capacity;
         while left > 0 {
             let length = left.min(PAGE);
-            // SAFETY: the page has `length` bytes; both descriptors are ours and do not block.
-            let moved = unsafe {
-                if ready {
-                    libc::read(read.as_raw_fd(), page.as_mut_ptr().cast(), length)
-                } else {
-                    libc::write(self.write.as_raw_fd(), page.as_ptr().cast(), length)
-                }
+            let moved = if ready {
+                // SAFETY: the page has `length` bytes; both descriptors are ours and do not block.
+                read.with(|read| unsafe { libc::read(read, page.as_mut_ptr().cast(), length) })
+            } else {
+                // SAFETY: as above.
+                self.write.with(|write| unsafe { libc::write(write, page.as_ptr().cast(), length) })
             };
-            match usize::try_from(moved) {
-                Ok(moved) if moved > 0 => left -= moved,
+            match moved.map(usize::try_from) {
+                Ok(Ok(moved)) if moved > 0 => left -= moved,
+                // Full or empty; or lost, and then nobody is told.
                 _ => break,
             }
         }

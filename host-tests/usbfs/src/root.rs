@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use crate::AttachError;
-use crate::fd_table::this_process;
 use crate::folder;
+use crate::process::this_process;
 
 /// The environment variable with the folder of a bus that another process serves.
 pub const ROOT_VARIABLE: &str = "USBFS_SHIM_ROOT";

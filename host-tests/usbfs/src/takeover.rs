@@ -86,6 +86,34 @@ fn fail(error: Errno) -> c_int {
     -1
 }
 
+/// Runs what libc's function would not do, without the thread being cancelled in it (pthread_cancel(3)): ioctl(2) is no
+/// cancellation point, and those that are, as open(2), are ended by it where they call libc's. It leaves errno alone.
+fn uncancelled<R>(run: impl FnOnce() -> R) -> R {
+    /// The thread's state and errno, to be put back.
+    struct Before(c_int, c_int);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            // SAFETY: the state that the first call gave; the calling thread's own errno.
+            unsafe {
+                pthread_setcancelstate(self.0, ptr::null_mut());
+                *libc::__errno_location() = self.1;
+            }
+        }
+    }
+    unsafe extern "C" {
+        fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
+    }
+    const DISABLE: c_int = 1;
+    let mut state = 0;
+    // SAFETY: room for the old state; the calling thread's own errno.
+    let errno = unsafe {
+        pthread_setcancelstate(DISABLE, &raw mut state);
+        *libc::__errno_location()
+    };
+    let _before = Before(state, errno);
+    run()
+}
+
 /// Makes sure that the linker takes the definitions into an executable that never names them.
 pub(crate) fn keep() {
     for definitions in [descriptors::KEEP, paths::KEEP, sockets::KEEP, stat::KEEP, udev::KEEP] {

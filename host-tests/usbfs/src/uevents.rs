@@ -4,12 +4,14 @@
 //! socket pair in its place; so does each libudev monitor. The kernel's own uevents do not come through it.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
 use crate::DeviceInfo;
+use crate::own::Own;
+use crate::process::PerProcess;
 use crate::settings::Settings;
 use crate::sysfs;
 
@@ -23,7 +25,7 @@ pub(crate) enum Action {
 }
 
 /// Our ends of the listeners' sockets.
-static LISTENERS: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
+static LISTENERS: PerProcess<Mutex<Vec<Own>>> = PerProcess::new(Mutex::default);
 
 /// A new listener's end. It does not block, and is closed on exec.
 pub(crate) fn listen() -> io::Result<OwnedFd> {
@@ -36,18 +38,21 @@ pub(crate) fn listen() -> io::Result<OwnedFd> {
     }
     // SAFETY: both were just made and belong to nobody else.
     let (ours, theirs) = unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) };
-    LISTENERS.lock().push(ours);
+    LISTENERS.get().lock().push(Own::new(ours)?);
     Ok(theirs)
 }
 
 /// Tells every listener. One that reads too slowly misses events, as with netlink.
 pub(crate) fn send(action: Action, info: &DeviceInfo, settings: &Settings) {
     let packet = packet(action, info, settings);
-    LISTENERS.lock().retain(|listener| {
-        // SAFETY: the packet's bytes, to a descriptor of ours that does not block.
-        let sent =
-            unsafe { libc::send(listener.as_raw_fd(), packet.as_ptr().cast(), packet.len(), libc::MSG_NOSIGNAL) };
-        sent >= 0 || io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock
+    let Some(listeners) = LISTENERS.find() else { return };
+    listeners.lock().retain(|listener| {
+        let sent = listener.with(|listener| {
+            // SAFETY: the packet's bytes, to a descriptor of ours that does not block.
+            let sent = unsafe { libc::send(listener, packet.as_ptr().cast(), packet.len(), libc::MSG_NOSIGNAL) };
+            sent >= 0 || io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock
+        });
+        sent.unwrap_or(false)
     });
 }
 

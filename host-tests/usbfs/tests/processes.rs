@@ -20,16 +20,24 @@ static SERVER: LazyLock<Server> = LazyLock::new(|| usbfs_shim::serve().unwrap())
 const LONG: Duration = Duration::from_secs(60);
 
 /// The example of that name, which cargo builds with the tests.
-fn program() -> PathBuf {
+fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let examples = test.parent().and_then(|deps| deps.parent()).unwrap().join("examples");
-    let program = examples.join("rusb_program");
+    let program = examples.join(name);
     assert!(program.exists(), "build it first: cargo build -p usbfs-shim --examples");
     program
 }
 
+fn program() -> PathBuf {
+    example("rusb_program")
+}
+
 fn command(arguments: &[&str], attached: &Attached) -> Command {
-    let mut command = SERVER.command(program()).unwrap();
+    command_of(program(), arguments, attached)
+}
+
+fn command_of(program: PathBuf, arguments: &[&str], attached: &Attached) -> Command {
+    let mut command = SERVER.command(program).unwrap();
     command.args(arguments).args([attached.bus().to_string(), attached.address().to_string()]);
     command
 }
@@ -95,6 +103,28 @@ fn a_killed_program_leaves_nothing_behind() {
         }
         assert_eq!(output(command(&["loop"], &attached)).matches("true").count(), 4);
     }
+}
+
+/// Daemons close what they do not know, and then have files of their own under these numbers.
+#[test]
+fn a_program_may_close_or_replace_every_descriptor() {
+    let bench = Bench::loopback("d");
+    let attached = bench.attach(new_bus());
+    for how in ["close", "close_range", "closefrom", "dup2"] {
+        let text = output(command_of(example("daemon"), &[how], &attached));
+        assert_eq!(text, "Ok(18)\nOk(18)\nown files are whole\n", "{how}");
+    }
+}
+
+#[test]
+fn a_forked_child_opens_for_itself_and_leaves_its_parent_s_alone() {
+    let bench = Bench::loopback("f");
+    let attached = bench.attach(new_bus());
+    let mut fork = command_of(example("daemon"), &["fork"], &attached);
+    fork.stdin(Stdio::piped());
+    let text = output(fork);
+    // The parent's claim; the child's own; its file at the parent's number; its next open there; then the parent again.
+    assert_eq!(text, format!("Ok(18)\nOk(18)\nOk(0)\nOk(true)\n0 Ok(18)\nErr(Some({}))\n", libc::EBUSY));
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod common;
 use std::ffi::{CString, c_void};
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::sync::Arc;
 use std::thread;
@@ -368,6 +368,86 @@ fn copies_of_a_descriptor_are_one_open_and_the_last_ends_it() {
 }
 
 #[test]
+fn a_copy_that_fails_leaves_its_target_open() {
+    let (_bench, attached, node) = plugged();
+    let other = Node::open(&attached);
+    node.claim(0).unwrap();
+    let fd = node.0.as_raw_fd();
+    // SAFETY: calls on descriptors of this test, and on none.
+    unsafe {
+        assert_eq!(libc::dup2(-1, fd), -1);
+        assert_eq!(libc::dup3(other.0.as_raw_fd(), fd, 0x7777), -1);
+    }
+    assert_eq!(node.claim(1), Ok(0));
+    assert_eq!(other.claim(0), Err(libc::EBUSY));
+}
+
+#[test]
+fn close_range_releases_claims_and_leaves_the_library_s_own_descriptors() {
+    let (_bench, attached, node) = plugged();
+    let other = Node::open(&attached);
+    node.claim(0).unwrap();
+    let fd = node.0.into_raw_fd();
+    // SAFETY: closes what this test opened.
+    unsafe { assert_eq!(libc::close_range(fd as c_uint, fd as c_uint, 0), 0) };
+    assert_eq!(other.claim(0), Ok(0));
+    let mut data = *b"still";
+    let mut urb = Urb::new(BULK_URB, LOOP_OUT, 0, &mut data);
+    other.submit(&mut urb).unwrap();
+    // The pipe by which it tells has a high number, where the limit allows it. No other test opens one of these.
+    // SAFETY: as above.
+    unsafe {
+        assert_eq!(libc::close_range(700, 2000, 0), 0);
+        assert!((700..2000).all(|fd| libc::close(fd) == -1));
+    }
+    other.reap(REAPURB).unwrap();
+    assert_eq!(poll(other.0.as_raw_fd()), 0);
+    urb.buffer_length = 0;
+    other.submit(&mut urb).unwrap();
+    assert_eq!(poll(other.0.as_raw_fd()), libc::POLLOUT);
+}
+
+#[test]
+fn errno_is_left_alone_by_what_succeeds() {
+    let (_bench, _attached, node) = plugged();
+    let fd = node.0.into_raw_fd();
+    let mut capabilities = 0u32;
+    // SAFETY: this thread's errno; closes what this test opened.
+    unsafe {
+        *libc::__errno_location() = 123;
+        assert_eq!(libc::ioctl(fd, CAPABILITIES, &raw mut capabilities), 0);
+        assert_eq!(libc::close(fd), 0);
+        assert_eq!(*libc::__errno_location(), 123);
+    }
+}
+
+/// ioctl(2) is no cancellation point: a thread that is cancelled in one goes on until it returns.
+#[test]
+fn a_cancelled_thread_ends_after_its_ioctl() {
+    let (bench, attached, node) = plugged();
+    extern "C" fn reap(node: *mut c_void) -> *mut c_void {
+        // SAFETY: the test's node, which lives until this thread has ended.
+        let _ = unsafe { (*node.cast::<Node>()).reap(REAPURB) };
+        std::ptr::null_mut()
+    }
+    let mut input = [0; 64];
+    node.claim(1).unwrap();
+    let mut urb = Urb::new(BULK_URB, SILENT_IN, 0, &mut input);
+    node.submit(&mut urb).unwrap();
+    // SAFETY: the thread is joined before what it uses goes.
+    unsafe {
+        let mut thread = std::mem::zeroed();
+        let created =
+            libc::pthread_create(&raw mut thread, std::ptr::null(), reap, (&raw const node).cast_mut().cast());
+        assert_eq!(created, 0);
+        libc::pthread_cancel(thread);
+        assert_eq!(bench.pending(), 1);
+        drop(attached);
+        libc::pthread_join(thread, std::ptr::null_mut());
+    }
+}
+
+#[test]
 fn a_number_that_was_ours_is_not_ours_for_ever() {
     let (_bench, attached, node) = plugged();
     node.claim(0).unwrap();
@@ -390,13 +470,19 @@ fn a_forked_child_has_no_device_and_takes_nothing_from_its_parent() {
     let (_bench, _attached, node) = plugged();
     node.claim(0).unwrap();
     let fd = node.0.as_raw_fd();
-    // SAFETY: the child calls ioctl, close and _exit only.
+    let (pipe, _writer) = io::pipe().unwrap();
+    // SAFETY: the child calls ioctl, close, dup and _exit only.
     let status = unsafe {
         let child = libc::fork();
         if child == 0 {
             let mut capabilities = 0u32;
-            let dead = ioctl(fd, CAPABILITIES, &raw mut capabilities) == Err(libc::ENODEV);
-            libc::_exit(c_int::from(!(dead && libc::close(fd) == 0)));
+            let dead = ioctl(fd, CAPABILITIES, &raw mut capabilities) == Err(libc::ENODEV) && libc::close(fd) == 0;
+            // Something else at the number is a file like any other.
+            let other = libc::dup(pipe.as_raw_fd());
+            let moved = other == fd || libc::dup2(other, fd) == fd;
+            let mut pending: c_int = -1;
+            let reached = ioctl(fd, libc::FIONREAD, &raw mut pending) == Ok(0);
+            libc::_exit(c_int::from(!(dead && moved && reached)));
         }
         let mut status = 0;
         libc::waitpid(child, &raw mut status, 0);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use libc::{FILE, c_char, c_int, mode_t, size_t, ssize_t};
 
-use super::{Definition, fail, next};
+use super::{Definition, fail, next, uncancelled};
 use crate::error::Errno;
 use crate::fd_table::{self, Taken};
 use crate::open_file::OpenFile;
@@ -73,7 +73,7 @@ unsafe fn open_ours(path: *const c_char, flags: c_int, mode: mode_t) -> Option<c
     // SAFETY: the caller's promise.
     let (node, real) = unsafe { (node(path), redirect(path)?) };
     if let Some((bus, address)) = node {
-        return Some(open_node(bus, address, flags).unwrap_or_else(fail));
+        return Some(uncancelled(|| open_node(bus, address, flags)).unwrap_or_else(fail));
     }
     // Attributes are not writable here, and nobody makes files in sysfs.
     if flags & (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC) != libc::O_RDONLY {

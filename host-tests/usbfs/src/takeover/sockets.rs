@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 
 use libc::{c_int, c_long, msghdr, sockaddr, sockaddr_nl, socklen_t, ssize_t};
 
-use super::{Definition, fail, next};
+use super::{Definition, fail, next, uncancelled};
 use crate::error::Errno;
 use crate::fd_table::{self, Lookup, Taken};
 use crate::{root, uevents};
@@ -58,7 +58,7 @@ unsafe extern "C" fn bind(fd: c_int, address: *const sockaddr, length: socklen_t
     // SAFETY: the caller's promise to libc.
     unsafe {
         if listens_for_uevents(fd, address, length) {
-            return replace(fd).map_or_else(fail, |()| 0);
+            return uncancelled(|| replace(fd)).map_or_else(fail, |()| 0);
         }
         next!(bind(fd => c_int, address => *const sockaddr, length => socklen_t) -> c_int,
             else fail(Errno(libc::ENOSYS)))

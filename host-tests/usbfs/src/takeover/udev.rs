@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_void};
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr;
 
 use libc::{c_char, c_int};
 use parking_lot::Mutex;
 
-use super::{Definition, next};
+use super::{Definition, next, uncancelled};
+use crate::own::Own;
 use crate::{root, uevents};
 
 const DEVICES: &str = "/sys/bus/usb/devices";
@@ -31,7 +31,7 @@ struct Objects {
     /// Enumerations of USB devices, with what they found.
     enumerations: BTreeMap<usize, Box<[Entry]>>,
     devices: BTreeMap<usize, Box<Device>>,
-    monitors: BTreeMap<usize, OwnedFd>,
+    monitors: BTreeMap<usize, Own>,
 }
 
 static OBJECTS: Mutex<Objects> =
@@ -215,9 +215,9 @@ unsafe extern "C" fn udev_monitor_filter_add_match_subsystem_devtype(
     // SAFETY: the caller's promise to libudev.
     unsafe {
         if is_usb(subsystem)
-            && let Ok(listener) = uevents::listen()
+            && let Ok(listener) = uevents::listen().and_then(Own::new)
         {
-            crate::bus::connect();
+            uncancelled(crate::bus::connect);
             OBJECTS.lock().monitors.insert(monitor as usize, listener);
         }
         next!(udev_monitor_filter_add_match_subsystem_devtype(monitor => *mut c_void, subsystem => *const c_char,
@@ -230,7 +230,7 @@ unsafe extern "C" fn udev_monitor_filter_add_match_subsystem_devtype(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn udev_monitor_get_fd(monitor: *mut c_void) -> c_int {
     if let Some(listener) = OBJECTS.lock().monitors.get(&(monitor as usize)) {
-        return listener.as_raw_fd();
+        return listener.with(|number| number).unwrap_or(-libc::EBADF);
     }
     // SAFETY: the caller's promise to libudev.
     unsafe { next!(udev_monitor_get_fd(monitor => *mut c_void) -> c_int, else -libc::ENOSYS) }
@@ -240,17 +240,18 @@ unsafe extern "C" fn udev_monitor_get_fd(monitor: *mut c_void) -> c_int {
 /// As libudev's.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn udev_monitor_receive_device(monitor: *mut c_void) -> *mut c_void {
-    let listener = OBJECTS.lock().monitors.get(&(monitor as usize)).map(AsRawFd::as_raw_fd);
-    let Some(listener) = listener else {
+    let mut packet = [0u8; 2048];
+    let received = OBJECTS.lock().monitors.get(&(monitor as usize)).map(|listener| {
+        // SAFETY: the packet's room, from a descriptor of ours that does not block.
+        listener.with(|number| unsafe { libc::recv(number, packet.as_mut_ptr().cast(), packet.len(), 0) })
+    });
+    let Some(received) = received else {
         // SAFETY: the caller's promise to libudev.
         return unsafe {
             next!(udev_monitor_receive_device(monitor => *mut c_void) -> *mut c_void, else ptr::null_mut())
         };
     };
-    let mut packet = [0u8; 2048];
-    // SAFETY: the packet's room, from a descriptor of ours that does not block.
-    let length = unsafe { libc::recv(listener, packet.as_mut_ptr().cast(), packet.len(), 0) };
-    let packet = &packet[..usize::try_from(length).unwrap_or(0)];
+    let packet = &packet[..received.ok().and_then(|length| usize::try_from(length).ok()).unwrap_or(0)];
     let variable = |name| uevents::variable(packet, name);
     let number = |name| variable(name)?.parse().ok();
     let name = variable("DEVPATH").and_then(|path| path.rsplit('/').next());
@@ -264,7 +265,8 @@ unsafe extern "C" fn udev_monitor_receive_device(monitor: *mut c_void) -> *mut c
 /// As libudev's.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn udev_monitor_unref(monitor: *mut c_void) -> *mut c_void {
-    OBJECTS.lock().monitors.remove(&(monitor as usize));
+    let monitor_of_ours = OBJECTS.lock().monitors.remove(&(monitor as usize));
+    drop(monitor_of_ours);
     // SAFETY: the caller's promise to libudev.
     unsafe { next!(udev_monitor_unref(monitor => *mut c_void) -> *mut c_void, else ptr::null_mut()) }
 }
