@@ -8,10 +8,11 @@ pub type Done = Box<dyn FnOnce(UrbDone) + Send>;
 
 /// The way to one device. Called from any thread of a client, and from the thread that serves other processes.
 ///
-/// No lock of this crate is held during a call. A `done` may call [`Backend::submit`] and [`Backend::cancel`] again, so it
+/// One call at a time changes the device, from [`Backend::set_configuration`] on, and none starts a transfer meanwhile;
+/// transfers may end and be taken back. No other lock of this crate is held during a call. A `done` may call [`Backend::submit`] and [`Backend::cancel`] again, so it
 /// must be called with none of the backend's own locks held.
 pub trait Backend: Send + Sync {
-    /// Starts a transfer and returns its number, which no other transfer in flight has. Never blocks.
+    /// Starts a transfer and returns its number, below 2⁶³, which no other transfer in flight has. Never blocks.
     ///
     /// A device that does not answer (NAK) leaves the transfer in flight until [`Backend::cancel`]: timeouts are the
     /// client's. `done` may be called before this returns. A `done` that is dropped counts as [`UrbError::Shutdown`].

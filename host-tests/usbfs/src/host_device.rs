@@ -8,6 +8,7 @@ use usb::urb::Urb;
 
 use crate::backend::{Backend, Done};
 use crate::error::Errno;
+use crate::gate::{Gate, Turn};
 use crate::node::{Answer, Call, Holder, Node};
 use crate::settings::Settings;
 use crate::{AttachError, DeviceInfo};
@@ -50,7 +51,7 @@ pub(crate) type Selected = Box<dyn Fn(&HostDevice) + Send + Sync>;
 pub(crate) struct HostDevice {
     info: DeviceInfo,
     settings: Mutex<Settings>,
-    backend: Arc<dyn Backend>,
+    gate: Arc<Gate>,
     holders: Mutex<Holders>,
     selected: Selected,
 }
@@ -62,7 +63,7 @@ impl HostDevice {
         Ok(Self {
             info,
             settings: Mutex::new(settings),
-            backend,
+            gate: Gate::new(backend),
             holders: Mutex::new(Holders { gone: false, opens: BTreeMap::new(), drivers }),
             selected,
         })
@@ -81,14 +82,17 @@ impl HostDevice {
             holders.drivers.clear();
             std::mem::take(&mut holders.opens)
         };
+        let held = self.gate.unplug();
         for (owner, holder) in opens {
             if let Some(holder) = holder.upgrade() {
                 holder.gone(owner.open);
             }
         }
+        held.end();
     }
 
     pub(crate) fn open_as(&self, owner: Owner, holder: Weak<dyn Holder>) -> Result<(), Errno> {
+        let _turn = self.gate.turn();
         let mut holders = self.holders.lock();
         if holders.gone {
             return Err(Errno(libc::ENODEV));
@@ -98,6 +102,7 @@ impl HostDevice {
     }
 
     pub(crate) fn close_as(&self, owner: Owner) {
+        let turn = self.gate.turn();
         let claimed: Vec<u8> = {
             let mut holders = self.holders.lock();
             holders.opens.remove(&owner);
@@ -106,32 +111,33 @@ impl HostDevice {
         };
         for interface in claimed {
             // The file is closed whatever the device says to setting 0.
-            let _ = self.release(owner, interface);
+            let _ = self.release(&turn, owner, interface);
         }
     }
 
     pub(crate) fn call_as(&self, owner: Owner, call: Call) -> Result<Answer, Errno> {
+        let turn = self.gate.turn();
         if self.holders.lock().gone {
             return Err(Errno(libc::ENODEV));
         }
         match call {
             Call::Claim(interface) => self.claim(owner, interface)?,
-            Call::Release(interface) => self.release(owner, interface)?,
+            Call::Release(interface) => self.release(&turn, owner, interface)?,
             Call::Driver(interface) => {
                 let driver = self.driver(interface).ok_or(Errno(libc::ENODATA))?;
                 return Ok(Answer { value: 0, driver });
             }
-            Call::Disconnect(interface) => self.disconnect(interface)?,
+            Call::Disconnect(interface) => self.disconnect(&turn, interface)?,
             Call::Connect(interface) => return self.connect(interface),
-            Call::SetConfiguration(value) => self.set_configuration(value)?,
+            Call::SetConfiguration(value) => self.set_configuration(&turn, value)?,
             Call::SetInterface(interface, alternate) => {
                 if self.settings.lock().alternate(interface, alternate).is_none() {
                     return Err(Errno(libc::EINVAL));
                 }
-                self.set_interface(interface, alternate)?;
+                self.set_interface(&turn, interface, alternate)?;
             }
-            Call::ClearHalt(endpoint) => self.backend.clear_halt(endpoint)?,
-            Call::Reset => self.reset()?,
+            Call::ClearHalt(endpoint) => turn.change(|backend| backend.clear_halt(endpoint))?,
+            Call::Reset => self.reset(&turn)?,
         }
         Ok(Answer::default())
     }
@@ -152,24 +158,24 @@ impl HostDevice {
     }
 
     /// An interface goes back to setting 0 when its driver leaves (core/driver.c, `usb_unbind_interface`).
-    fn release(&self, owner: Owner, interface: u8) -> Result<(), Errno> {
+    fn release(&self, turn: &Turn<'_>, owner: Owner, interface: u8) -> Result<(), Errno> {
         if self.holders.lock().drivers.get(&interface) != Some(&Driver::Usbfs(owner)) {
             return Err(Errno(libc::EINVAL));
         }
-        self.unbind(interface);
+        self.unbind(turn, interface);
         Ok(())
     }
 
-    fn unbind(&self, interface: u8) {
+    fn unbind(&self, turn: &Turn<'_>, interface: u8) {
         let gone = self.holders.lock().gone;
         if !gone && self.settings.lock().selected(interface) != 0 {
             // As the kernel: the driver leaves whatever the device answers.
-            let _ = self.set_interface(interface, 0);
+            let _ = self.set_interface(turn, interface, 0);
         }
         self.holders.lock().drivers.remove(&interface);
     }
 
-    fn disconnect(&self, interface: u8) -> Result<(), Errno> {
+    fn disconnect(&self, turn: &Turn<'_>, interface: u8) -> Result<(), Errno> {
         if !self.settings.lock().has_interface(interface) {
             return Err(Errno(libc::EINVAL));
         }
@@ -179,7 +185,7 @@ impl HostDevice {
             Some(Driver::Usbfs(owner)) => self.tell_lost(owner, interface),
             Some(Driver::Kernel(_)) => {}
         }
-        self.unbind(interface);
+        self.unbind(turn, interface);
         (self.selected)(self);
         Ok(())
     }
@@ -202,21 +208,21 @@ impl HostDevice {
         Ok(Answer { value: u8::from(driver.is_some()), driver: String::new() })
     }
 
-    fn set_configuration(&self, value: u8) -> Result<(), Errno> {
+    fn set_configuration(&self, turn: &Turn<'_>, value: u8) -> Result<(), Errno> {
         if !self.holders.lock().drivers.is_empty() {
             return Err(Errno(libc::EBUSY));
         }
         if value != 0 && !self.settings.lock().has_configuration(value) {
             return Err(Errno(libc::EINVAL));
         }
-        self.backend.set_configuration(value)?;
+        turn.change(|backend| backend.set_configuration(value))?;
         self.settings.lock().select(value);
         (self.selected)(self);
         Ok(())
     }
 
-    fn set_interface(&self, interface: u8, alternate: u8) -> Result<(), Errno> {
-        self.backend.set_interface(interface, alternate)?;
+    fn set_interface(&self, turn: &Turn<'_>, interface: u8, alternate: u8) -> Result<(), Errno> {
+        turn.change(|backend| backend.set_interface(interface, alternate))?;
         self.settings.lock().select_alternate(interface, alternate);
         (self.selected)(self);
         Ok(())
@@ -224,7 +230,7 @@ impl HostDevice {
 
     /// usbfs cannot keep an interface over a reset: it is unbound first (core/hub.c, `usb_reset_device`). Drivers of the
     /// kernel stay.
-    fn reset(&self) -> Result<(), Errno> {
+    fn reset(&self, turn: &Turn<'_>) -> Result<(), Errno> {
         let claimed: Vec<(u8, Owner)> = {
             let mut holders = self.holders.lock();
             let mut claimed = Vec::new();
@@ -240,7 +246,7 @@ impl HostDevice {
         for (interface, owner) in claimed {
             self.tell_lost(owner, interface);
         }
-        self.backend.reset()?;
+        turn.change(|backend| backend.reset())?;
         self.settings.lock().alternates.clear();
         (self.selected)(self);
         Ok(())
@@ -283,13 +289,10 @@ impl Node for HostDevice {
     }
 
     fn submit(&self, urb: Urb, done: Done) -> Result<u64, Errno> {
-        if self.holders.lock().gone {
-            return Err(Errno(libc::ENODEV));
-        }
-        Ok(self.backend.submit(urb, done))
+        self.gate.submit(urb, done)
     }
 
     fn cancel(&self, id: u64) {
-        self.backend.cancel(id);
+        self.gate.cancel(id);
     }
 }

@@ -72,7 +72,8 @@
 //! - usbfs: CONTROL, BULK, SUBMITURB for control, bulk and interrupt, REAPURB and REAPURBNDELAY, DISCARDURB, claims with
 //!   conflicts between opens and processes, SETCONFIGURATION, SETINTERFACE, CLEAR_HALT, RESET, GETDRIVER, CONNECT and
 //!   DISCONNECT of [kernel drivers](DeviceInfo::kernel_drivers), DISCONNECT_CLAIM, DROP_PRIVILEGES, CONNECTINFO,
-//!   CONNINFO_EX, GET_SPEED, GET_CAPABILITIES; zero packets, short-not-ok, and transfers that libusb splits
+//!   CONNINFO_EX, GET_SPEED, GET_CAPABILITIES; zero packets, short-not-ok, and transfers that libusb splits; while one
+//!   client resets or configures a device, the others' requests wait
 //! - poll on the node: writable when there is a transfer to reap, in error when the device is gone; waiting costs no CPU
 //! - sysfs attributes of devices, interfaces, root hubs and the hubs between, as libusb and `lsusb -v` and `-t` read them
 //!
@@ -105,6 +106,7 @@ mod client;
 mod error;
 mod fd_table;
 mod folder;
+mod gate;
 mod host_device;
 mod hub;
 mod info;

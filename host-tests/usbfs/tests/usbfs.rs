@@ -66,6 +66,7 @@ struct Control {
 }
 
 const ISO: u8 = 0;
+const CONTROL_URB: u8 = 2;
 const BULK_URB: u8 = 3;
 const SHORT_NOT_OK: c_uint = 1;
 const CONTINUATION: c_uint = 4;
@@ -319,6 +320,62 @@ fn a_reset_takes_interfaces_and_transfers_away() {
     assert_eq!(urb.status, -libc::ENOENT);
     assert_eq!(node.ioctl(RELEASE, &mut 1u32), Err(libc::EINVAL));
     assert_eq!(bench.log(), ["reset"]);
+}
+
+/// As in the kernel, which holds the device's lock.
+#[test]
+fn what_is_asked_while_a_device_is_reset_waits_for_it() {
+    let (bench, attached, node) = plugged();
+    let other = Node::open(&attached);
+    let mut data = [[0x80, 6, 0, 1, 0, 0, 18, 0].as_slice(), &[0; 18]].concat();
+    let mut again = data.clone();
+    let (mut urb, mut discarded) =
+        (Urb::new(CONTROL_URB, 0x80, 0, &mut data), Urb::new(CONTROL_URB, 0x80, 0, &mut again));
+    thread::scope(|scope| {
+        let held = bench.hold_resets();
+        let reset = scope.spawn(|| node.ioctl(RESET, std::ptr::null_mut::<c_void>()));
+        while bench.log().is_empty() {
+            thread::yield_now();
+        }
+        other.submit(&mut urb).unwrap();
+        other.submit(&mut discarded).unwrap();
+        assert_eq!(other.reap(REAPURBNDELAY), Err(libc::EAGAIN));
+        other.ioctl(DISCARDURB, &raw mut *discarded).unwrap();
+        assert_eq!(other.reap(REAPURBNDELAY), Ok(&raw mut *discarded));
+        assert_eq!((discarded.status, bench.pending()), (-libc::ENOENT, 0));
+        let claim = scope.spawn(|| other.claim(1));
+        let mut data = [0; 18];
+        let mut control = Control { setup: [0x80, 6, 0, 1, 0, 0, 18, 0], timeout: 0, data: data.as_mut_ptr() };
+        let opens = scope.spawn(|| Node::open(&attached).ioctl(GET_SPEED, std::ptr::null_mut::<c_void>()));
+        drop(held);
+        assert_eq!(other.ioctl(CONTROL, &mut control), Ok(18));
+        assert_eq!(reset.join().unwrap(), Ok(0));
+        assert_eq!((claim.join().unwrap(), opens.join().unwrap()), (Ok(0), Ok(3)));
+    });
+    assert_eq!(other.reap(REAPURB), Ok(&raw mut *urb));
+    assert_eq!((urb.status, urb.actual_length), (0, 18));
+}
+
+#[test]
+fn what_waits_for_a_reset_ends_with_the_device() {
+    let (bench, attached, node) = plugged();
+    let other = Node::open(&attached);
+    let mut data = [[0x80, 6, 0, 1, 0, 0, 18, 0].as_slice(), &[0; 18]].concat();
+    let mut urb = Urb::new(CONTROL_URB, 0x80, 0, &mut data);
+    thread::scope(|scope| {
+        let held = bench.hold_resets();
+        let reset = scope.spawn(|| node.ioctl(RESET, std::ptr::null_mut::<c_void>()));
+        while bench.log().is_empty() {
+            thread::yield_now();
+        }
+        other.submit(&mut urb).unwrap();
+        drop(attached);
+        assert_eq!(other.reap(REAPURB), Ok(&raw mut *urb));
+        assert_eq!(urb.status, -libc::ESHUTDOWN);
+        drop(held);
+        assert_eq!(reset.join().unwrap(), Ok(0));
+    });
+    assert_eq!(bench.pending(), 0);
 }
 
 #[test]

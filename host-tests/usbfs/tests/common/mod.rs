@@ -51,9 +51,11 @@ struct Inner {
     log: Vec<String>,
     /// Sizes of the packets of the last OUT transfer.
     out_packets: Vec<usize>,
+    /// Nobody can talk to it.
+    resetting: bool,
 }
 
-pub(crate) struct Bench(Mutex<Inner>);
+pub(crate) struct Bench(Mutex<Inner>, Mutex<()>);
 
 type Finished = Vec<(Done, UrbDone)>;
 
@@ -67,7 +69,7 @@ impl Bench {
     }
 
     fn new(function: Function, descriptors: Vec<u8>, serial: &str) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Inner {
+        let inner = Mutex::new(Inner {
             function,
             descriptors,
             serial: serial.to_owned(),
@@ -78,7 +80,9 @@ impl Bench {
             kept: Vec::new(),
             log: Vec::new(),
             out_packets: Vec::new(),
-        })))
+            resetting: false,
+        });
+        Arc::new(Self(inner, Mutex::new(())))
     }
 
     pub(crate) fn info(&self, bus: u8, address: u8, ports: &[u8]) -> DeviceInfo {
@@ -97,6 +101,11 @@ impl Bench {
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap()
+    }
+
+    /// No reset ends until the guard is dropped.
+    pub(crate) fn hold_resets(&self) -> MutexGuard<'_, ()> {
+        self.1.lock().unwrap()
     }
 
     /// The endpoint has a packet to send.
@@ -175,6 +184,9 @@ impl Inner {
     }
 
     fn transfer(&mut self, urb: &mut Urb, actual: &mut usize) -> Option<Result<(), UrbError>> {
+        if self.resetting {
+            return Some(Err(UrbError::Protocol));
+        }
         if let Transfer::Control(setup) = urb.transfer {
             return self.control(&setup, urb, actual);
         }
@@ -321,8 +333,14 @@ impl Backend for Bench {
     }
 
     fn reset(&self) -> Result<(), UrbError> {
+        {
+            let mut inner = self.lock();
+            inner.log.push("reset".to_owned());
+            inner.resetting = true;
+        }
+        drop(self.1.lock().unwrap());
         let mut inner = self.lock();
-        inner.log.push("reset".to_owned());
+        inner.resetting = false;
         inner.packets.clear();
         inner.halted = BTreeSet::from([HALTED_IN]);
         Ok(())
