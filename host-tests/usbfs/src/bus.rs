@@ -1,6 +1,7 @@
 //! The bus of this process: its devices, and those who watch it.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, Weak};
 
@@ -159,7 +160,8 @@ impl Bus {
         let number = self.next;
         let key = (info.bus, info.address);
         let device = Arc::new(HostDevice::new(info, backend, Box::new(move |device| selected(number, device)))?);
-        sysfs::add(root, &device, children)?;
+        let unwritten = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", root.display()));
+        sysfs::add(root, &device, children).map_err(unwritten)?;
         for watcher in self.live_watchers() {
             watcher.attached(number, &device);
         }

@@ -59,8 +59,11 @@ pub enum AttachError {
         length: usize,
     },
     /// The folder with the bus's files could not be written.
-    #[error("cannot write the bus's files")]
+    #[error("cannot write the bus's files: {0}")]
     Files(#[from] io::Error),
+    /// This process has a [`Server`](crate::Server) already.
+    #[error("the bus is served already: one server in a process")]
+    Served,
 }
 
 /// Why a program cannot be started with the bus in its view.

@@ -5,11 +5,11 @@ use std::ffi::{CString, OsStr};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use object::elf::{FileHeader32, FileHeader64, PT_INTERP};
-use object::read::elf::{FileHeader, ProgramHeader};
+use object::elf::{DF_1_PIE, DT_FLAGS_1, ET_DYN, FileHeader32, FileHeader64, PT_INTERP};
+use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use object::{Endianness, FileKind, ReadCache, ReadRef};
 use thiserror::Error;
 
@@ -73,10 +73,14 @@ fn find(program: &OsStr) -> Result<PathBuf, Unreachable> {
 fn look(path: &Path) -> Result<Option<PathBuf>, Unreachable> {
     let unreadable = |error| Unreachable::Unreadable(path.to_owned(), error);
     let status = fs::metadata(path).map_err(unreadable)?;
-    let mut file = match File::open(path) {
+    if !status.is_file() {
+        // As execve(2) says of a folder or a device. A FIFO would be waited for.
+        return Err(unreadable(io::Error::from_raw_os_error(libc::EACCES)));
+    }
+    let mut file = match File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path) {
         Ok(file) => file,
         // It may run all the same: a program that may be executed and not read is left to the loader.
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !status.is_dir() => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(None),
         Err(error) => return Err(unreadable(error)),
     };
     let mut head = Vec::new();
@@ -105,19 +109,53 @@ fn interpreter(line: &[u8]) -> Option<PathBuf> {
     Some(OsStr::from_bytes(word).into())
 }
 
+/// Whether the loader can put this file before a program as a shared library.
+pub(crate) fn loadable(path: &Path) -> io::Result<()> {
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let shared = file.metadata()?.is_file() && {
+        let data = ReadCache::new(file);
+        match FileKind::parse(&data) {
+            Ok(FileKind::Elf64) => is_shared_library::<FileHeader64<Endianness>>(&data),
+            Ok(FileKind::Elf32) => is_shared_library::<FileHeader32<Endianness>>(&data),
+            _ => false,
+        }
+    };
+    let text = "it is no shared library for this machine";
+    if shared { Ok(()) } else { Err(io::Error::new(io::ErrorKind::InvalidInput, text)) }
+}
+
+/// An executable that may lie anywhere is marked by a flag alone (DF_1_PIE).
+fn is_shared_library<'data, Elf: FileHeader<Endian = Endianness>>(data: impl ReadRef<'data>) -> bool {
+    let look = || {
+        let header = Elf::parse(data).ok()?;
+        let endian = header.endian().ok()?;
+        let programs = header.program_headers(endian, data).ok()?;
+        let dynamic = programs.iter().find_map(|program| program.dynamic(endian, data).ok().flatten())?;
+        let mut flags = dynamic.iter().filter(|entry| entry.tag(endian) == DT_FLAGS_1);
+        let executable = flags.any(|entry| entry.val(endian) & DF_1_PIE.0 != 0);
+        Some(header.e_type(endian) == ET_DYN && is_for_this_machine(header, endian) && !executable)
+    };
+    look().unwrap_or(false)
+}
+
 fn elf<'data, Elf: FileHeader<Endian = Endianness>>(path: &Path, data: impl ReadRef<'data>) -> Result<(), Unreachable> {
     // A file that is no whole program is the loader's to refuse.
     let Ok(header) = Elf::parse(data) else { return Ok(()) };
     let Ok(endian) = header.endian() else { return Ok(()) };
     let Ok(programs) = header.program_headers(endian, data) else { return Ok(()) };
-    let own = cfg!(target_pointer_width = "64") == header.is_type_64() && machine() == Some(header.e_machine(endian).0);
-    if !own {
+    if !is_for_this_machine(header, endian) {
         Err(Unreachable::Foreign(path.to_owned()))
     } else if !programs.iter().any(|program| program.p_type(endian) == PT_INTERP) {
         Err(Unreachable::Static(path.to_owned()))
     } else {
         Ok(())
     }
+}
+
+fn is_for_this_machine<Elf: FileHeader<Endian = Endianness>>(header: &Elf, endian: Endianness) -> bool {
+    let same_width = cfg!(target_pointer_width = "64") == header.is_type_64();
+    // Where this program cannot be read, the loader knows.
+    same_width && machine().is_none_or(|machine| machine == header.e_machine(endian).0)
 }
 
 /// The machine that this code was compiled for, as its executable says.
@@ -147,9 +185,42 @@ fn privilege(path: &Path, status: &fs::Metadata) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::CString;
+    use std::fs;
+    use std::os::unix::ffi::OsStrExt;
     use std::path::Path;
 
-    use super::interpreter;
+    use super::{Unreachable, interpreter, loadable, reachable};
+
+    /// Both would be waited for.
+    #[test]
+    fn a_fifo_is_no_program_and_no_interpreter() {
+        let folder = std::env::temp_dir().join(format!("program-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let (fifo, script) = (folder.join("fifo"), folder.join("script"));
+        let path = CString::new(fifo.as_os_str().as_bytes()).unwrap();
+        // SAFETY: a terminated path.
+        assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o777) }, 0);
+        fs::write(&script, format!("#!{}\n", fifo.display())).unwrap();
+        for program in [&fifo, &script, &folder] {
+            let error = reachable(program).unwrap_err();
+            assert!(
+                matches!(&error, Unreachable::Unreadable(_, why) if why.raw_os_error() == Some(libc::EACCES)),
+                "{error}"
+            );
+        }
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn only_a_shared_library_of_this_machine_is_preloaded() {
+        let libc = fs::read_to_string("/proc/self/maps").unwrap();
+        let libc = libc.split_whitespace().find(|word| word.contains("libc.so")).expect("its own libc");
+        loadable(Path::new(libc)).unwrap();
+        for path in ["/", "/etc/passwd", "/dev/null", "/nowhere", "/proc/self/exe"] {
+            loadable(Path::new(path)).unwrap_err();
+        }
+    }
 
     #[test]
     fn the_interpreter_is_the_first_word() {

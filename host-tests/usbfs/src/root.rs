@@ -90,9 +90,24 @@ fn create() -> io::Result<Root> {
     let fits = |folder: &PathBuf| folder.is_absolute() && folder.as_os_str().len() <= MOST_BYTES;
     let named = std::env::var_os("TMPDIR").map(PathBuf::from).filter(fits);
     // Shared memory, as sysfs is in memory too, and where there is none, files.
-    let mut folders = named.into_iter().chain(["/dev/shm".into(), "/tmp".into()]);
-    let made = folders.find_map(|folder| folder::make(&folder).ok());
-    let (path, lock) = made.ok_or_else(|| io::Error::other("no temporary folder to write in: set TMPDIR"))?;
+    let folders = named.into_iter().chain(["/dev/shm".into(), "/tmp".into()]);
+    let mut errors = Vec::new();
+    for folder in folders {
+        match make(&folder) {
+            Ok(root) => return Ok(root),
+            Err(error) => errors.push(format!("{}: {error}", folder.display())),
+        }
+    }
+    Err(io::Error::other(errors.join("; ")))
+}
+
+fn make(within: &Path) -> io::Result<Root> {
+    /// A bus with some devices.
+    const ROOM: u64 = 1 << 20;
+    if folder::room(within)? < ROOM {
+        return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+    }
+    let (path, lock) = folder::make(within)?;
     // libusb takes an empty /dev/bus/usb for a machine without USB: a bus without devices is a folder in it.
     for folder in ["dev/bus/usb/001", "sys/bus/usb/devices", "sys/bus/usb/drivers", "sys/devices"] {
         fs::create_dir_all(path.join(folder)).inspect_err(|_| {

@@ -27,7 +27,7 @@ use crate::error::Errno;
 use crate::host_device::{HostDevice, Owner};
 use crate::node::{Answer, Holder, Node};
 use crate::outgoing::Outgoing;
-use crate::program::reachable;
+use crate::program::{loadable, reachable};
 use crate::protocol::{
     CallPayload, CompletePayload, Frame, Hello, Kind, MOST_IN_FLIGHT, Operation, Received, ReplyPayload, SubmitPayload,
     encode_device, encode_selection,
@@ -64,7 +64,10 @@ pub fn serve() -> Result<Server, AttachError> {
     takeover::keep();
     let root = root::host()?;
     let socket = root.socket();
-    let listener = UnixListener::bind(&socket)?;
+    let listener = UnixListener::bind(&socket).map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => AttachError::Served,
+        _ => AttachError::Files(error),
+    })?;
     let shared = Arc::new(Shared::default());
     let accepting = {
         let shared = shared.clone();
@@ -122,8 +125,9 @@ const LIBRARY: &str = "libusbfs_shim.so";
 pub fn library() -> io::Result<PathBuf> {
     if let Some(path) = std::env::var_os(LIBRARY_VARIABLE) {
         // A path that leads nowhere must not start a program without the bus: it would see the machine's own.
-        let absolute = std::fs::canonicalize(&path);
-        return absolute.map_err(|error| io::Error::new(error.kind(), format!("{LIBRARY_VARIABLE}: {error}")));
+        let library = std::fs::canonicalize(&path).and_then(|path| loadable(&path).map(|()| path));
+        let told = |error: io::Error| format!("{LIBRARY_VARIABLE}: {}: {error}", Path::new(&path).display());
+        return library.map_err(|error| io::Error::new(error.kind(), told(error)));
     }
     let executable = std::env::current_exe()?;
     let folder = executable.parent().unwrap_or(Path::new("/"));
