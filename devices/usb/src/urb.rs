@@ -82,6 +82,9 @@ pub enum UrbError {
     /// Less data than a descriptor needs (hub.c).
     #[error("no message (-42)")]
     NoMessage,
+    /// There was no memory for the transfer.
+    #[error("out of memory (-12)")]
+    NoMemory,
 }
 
 impl UrbError {
@@ -101,6 +104,7 @@ impl UrbError {
             Self::Invalid => -22,
             Self::MessageSize => -90,
             Self::NoMessage => -42,
+            Self::NoMemory => -12,
         }
     }
 }

@@ -47,3 +47,26 @@ pub trait Backend: Send + Sync {
     /// As the last step ended.
     fn reset(&self) -> Result<(), UrbError>;
 }
+
+/// Calls back even if the backend forgets to.
+pub(crate) struct Once<F: FnOnce(UrbDone)>(Option<F>);
+
+impl<F: FnOnce(UrbDone)> Once<F> {
+    pub(crate) fn new(call: F) -> Self {
+        Self(Some(call))
+    }
+
+    pub(crate) fn call(mut self, done: UrbDone) {
+        if let Some(call) = self.0.take() {
+            call(done);
+        }
+    }
+}
+
+impl<F: FnOnce(UrbDone)> Drop for Once<F> {
+    fn drop(&mut self) {
+        if let Some(call) = self.0.take() {
+            call(UrbDone { buffer: Vec::new(), actual: 0, status: Err(UrbError::Shutdown) });
+        }
+    }
+}

@@ -19,7 +19,7 @@ use crate::node::{Answer, Call, Holder, Node, NodeRef};
 use crate::process::PerProcess;
 use crate::protocol::{
     CallPayload, CompletePayload, Frame, Hello, Kind, MOST_IN_FLIGHT, Operation, Received, ReplyPayload, SubmitPayload,
-    decode_device, decode_selection, urb_status,
+    URB_BYTES, decode_device, decode_selection, urb_status,
 };
 use crate::root;
 use crate::settings::Settings;
@@ -209,7 +209,7 @@ impl Client {
         let urb = {
             let mut state = self.state.lock();
             let Some(urb) = state.urbs.remove(&number) else { return };
-            state.bytes -= urb.bytes;
+            state.bytes -= URB_BYTES + urb.bytes;
             urb
         };
         // Never more than was asked for, whatever the other side says.
@@ -340,10 +340,10 @@ impl Node for RemoteDevice {
             if state.ended {
                 return Err(Errno(libc::ENODEV));
             }
-            if state.bytes + bytes > MOST_IN_FLIGHT {
+            if state.bytes + URB_BYTES + bytes > MOST_IN_FLIGHT {
                 return Err(Errno(libc::ENOMEM));
             }
-            state.bytes += bytes;
+            state.bytes += URB_BYTES + bytes;
             state.urbs.insert(number, InFlight { buffer: Vec::new(), bytes, direction, done });
         }
         // If it cannot be sent, the reader finds the connection broken and ends every transfer.

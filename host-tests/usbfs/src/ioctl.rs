@@ -1,6 +1,6 @@
 //! usbfs's ioctls (include/uapi/linux/usbdevice_fs.h, core/devio.c), on a client's memory.
 
-mod memory;
+mod arguments;
 
 use std::ffi::c_void;
 use std::mem::offset_of;
@@ -10,8 +10,9 @@ use libc::{c_int, c_uint};
 use usb::urb::{Transfer, Urb};
 use usb::{Direction, EndpointAddress, SetupPacket, Speed, TransferType};
 
-use self::memory::*;
+use self::arguments::*;
 use crate::error::Errno;
+use crate::memory::zeroed;
 use crate::node::Call;
 use crate::open_file::{Bulk, Completed, OpenFile, UserUrb};
 
@@ -34,6 +35,7 @@ const CLAIM_EXCEPT_DRIVER: c_uint = 0x02;
 pub(crate) const MOST_BYTES: usize = 128 << 20;
 /// The most bytes of a CONTROL's data stage (core/devio.c, `do_proc_control`: a page).
 const MOST_CONTROL: u16 = 4096;
+const NO_MEMORY: Errno = Errno(libc::ENOMEM);
 /// Interfaces that can be claimed (`8 * sizeof(ps->ifclaimed)`).
 const MOST_INTERFACES: c_uint = 64;
 
@@ -247,7 +249,7 @@ unsafe fn control(file: &OpenFile, control: ControlTransfer) -> Result<c_int, Er
     let endpoint = control_endpoint(&setup);
     let data_in = endpoint.direction == Direction::In;
     let buffer = if data_in {
-        vec![0; length.into()]
+        zeroed(length.into()).ok_or(NO_MEMORY)?
     } else {
         // SAFETY: the client's promise.
         unsafe { get_bytes(control.data, length.into()) }?
@@ -278,7 +280,7 @@ unsafe fn bulk(file: &OpenFile, bulk: BulkTransfer) -> Result<c_int, Errno> {
     }
     let data_in = address.direction == Direction::In;
     let buffer = if data_in {
-        vec![0; length]
+        zeroed(length).ok_or(NO_MEMORY)?
     } else {
         // SAFETY: the client's promise.
         unsafe { get_bytes(bulk.data, length) }?
@@ -348,7 +350,7 @@ unsafe fn submit(file: &OpenFile, user: UserUrbMemory, address: *mut c_void) -> 
 /// `data` are `length` bytes of the client's memory.
 unsafe fn split(data: *mut u8, length: usize, direction: Direction) -> Result<(Vec<u8>, usize), Errno> {
     match direction {
-        Direction::In => Ok((vec![0; length], data as usize)),
+        Direction::In => Ok((zeroed(length).ok_or(NO_MEMORY)?, data as usize)),
         // SAFETY: the caller's promise.
         Direction::Out => Ok((unsafe { get_bytes(data, length) }?, 0)),
     }

@@ -66,7 +66,8 @@
 //! [`serve`] opens the bus to other processes, and [`Server::command`] starts a program with this crate's shared library
 //! preloaded (`LD_PRELOAD`) and the bus's folder named ([`ROOT_VARIABLE`]): `lsusb`, `fastboot`, anything on libusb. What
 //! goes over the socket are transfers, never memory; a client that dies or misbehaves is dropped, its claims with it, and
-//! clients see ENODEV when the server ends.
+//! clients see ENODEV when the server ends. A client has 256 MiB of transfers in flight at most, each counting a KiB beside
+//! its data, all clients together a GiB (ENOMEM), and 4096 open files (EMFILE).
 //!
 //! # What is there
 //! - usbfs: CONTROL, BULK, SUBMITURB for control, bulk and interrupt, REAPURB and REAPURBNDELAY, DISCARDURB, claims with
@@ -111,16 +112,19 @@ mod host_device;
 mod hub;
 mod info;
 mod ioctl;
+mod memory;
 mod node;
 mod open_file;
 mod outgoing;
 mod own;
+mod pending;
 mod process;
 mod program;
 mod protocol;
 mod readiness;
 mod root;
 mod server;
+mod session;
 mod settings;
 mod socket;
 mod sysfs;

@@ -1,6 +1,6 @@
 //! One open of one device node: its transfers in flight and those to reap (core/devio.c, `struct usb_dev_state`).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -10,10 +10,12 @@ use parking_lot::{Condvar, Mutex};
 use usb::EndpointAddress;
 use usb::urb::{Urb, UrbDone, UrbError};
 
+use crate::backend::Once;
 use crate::error::Errno;
 use crate::fd_table;
 use crate::node::{Answer, Call, Holder, NodeRef};
 use crate::own::Own;
+use crate::pending::{InFlight, Pending};
 use crate::readiness::Readiness;
 
 /// A client's URB: where it lies and where its data goes. Addresses of this process, never sent anywhere.
@@ -45,18 +47,6 @@ pub(crate) enum Bulk {
     Continuation,
 }
 
-struct Pending {
-    user: UserUrb,
-    endpoint: EndpointAddress,
-    interface: Option<u8>,
-    bulk: Bulk,
-    /// The node's number, once `submit` returned.
-    id: Option<u64>,
-    cancelled: bool,
-    /// The client asked for it (USBDEVFS_DISCARDURB): it ends with -ENOENT.
-    discarded: bool,
-}
-
 /// A transfer that a client waits for.
 #[derive(Default)]
 struct Wait {
@@ -72,7 +62,7 @@ impl Wait {
 }
 
 struct Urbs {
-    pending: BTreeMap<u64, Pending>,
+    pending: InFlight,
     completed: VecDeque<Completed>,
     waits: Vec<Weak<Wait>>,
     next: u64,
@@ -108,30 +98,11 @@ fn interrupted(buffer: Vec<u8>, status: UrbError) -> UrbDone {
     UrbDone { buffer, actual: 0, status: Err(status) }
 }
 
-/// Calls back even if the backend forgets to.
-struct Once<F: FnOnce(UrbDone)>(Option<F>);
-
-impl<F: FnOnce(UrbDone)> Once<F> {
-    fn call(mut self, done: UrbDone) {
-        if let Some(call) = self.0.take() {
-            call(done);
-        }
-    }
-}
-
-impl<F: FnOnce(UrbDone)> Drop for Once<F> {
-    fn drop(&mut self) {
-        if let Some(call) = self.0.take() {
-            call(interrupted(Vec::new(), UrbError::Shutdown));
-        }
-    }
-}
-
 impl OpenFile {
     pub(crate) fn new(node: NodeRef, writable: bool) -> Result<Arc<Self>, Errno> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let urbs = Urbs {
-            pending: BTreeMap::new(),
+            pending: InFlight::default(),
             completed: VecDeque::new(),
             waits: Vec::new(),
             next: 0,
@@ -286,11 +257,11 @@ impl OpenFile {
             key
         };
         let this = self.this.clone();
-        let once = Once(Some(move |done| {
+        let once = Once::new(move |done| {
             if let Some(file) = this.upgrade() {
                 file.complete(key, done);
             }
-        }));
+        });
         let id = match self.node.submit(urb, Box::new(move |done| once.call(done))) {
             Ok(id) => id,
             Err(error) => {
@@ -302,7 +273,7 @@ impl OpenFile {
         let cancel = {
             let mut urbs = self.urbs.lock();
             let gone = urbs.gone;
-            match urbs.pending.get_mut(&key) {
+            match urbs.pending.get_mut(key) {
                 Some(pending) => {
                     pending.id = Some(id);
                     pending.cancelled
@@ -319,7 +290,7 @@ impl OpenFile {
     /// A transfer that was never started is not there to reap.
     fn forget(&self, key: u64) {
         let mut urbs = self.urbs.lock();
-        urbs.pending.remove(&key);
+        urbs.pending.remove(key);
         urbs.completed.retain(|completed| completed.key != key);
         if urbs.completed.is_empty() {
             urbs.readiness.set(false);
@@ -329,7 +300,7 @@ impl OpenFile {
     fn complete(&self, key: u64, done: UrbDone) {
         let cancels = {
             let mut urbs = self.urbs.lock();
-            let Some(pending) = urbs.pending.remove(&key) else { return };
+            let Some(pending) = urbs.pending.remove(key) else { return };
             let unlinked = matches!(done.status, Err(UrbError::Unlinked | UrbError::Killed));
             let status = match done.status {
                 Ok(()) => 0,
@@ -350,39 +321,49 @@ impl OpenFile {
 
     /// USBDEVFS_DISCARDURB: waits until the transfer has ended (`usb_kill_urb`).
     pub(crate) fn discard(&self, urb: usize) -> Result<(), Errno> {
-        let found = self.urbs.lock().pending.iter().any(|(_, pending)| pending.user.urb == urb);
-        if !found {
+        let keys = self.urbs.lock().pending.at(urb);
+        if keys.is_empty() {
             return Err(Errno(libc::EINVAL));
         }
-        self.kill(|pending| pending.user.urb == urb);
+        self.take_back(&keys);
+        self.settle(keys);
         Ok(())
     }
 
-    /// Takes transfers back, the last one first, and waits until they have ended.
+    /// Takes transfers back and waits until they have ended.
     fn kill(&self, which: impl Fn(&Pending) -> bool) {
-        let keys = self.take_back(which);
+        let keys = self.urbs.lock().pending.keys(which);
+        self.take_back(&keys);
+        self.settle(keys);
+    }
+
+    fn settle(&self, mut keys: Vec<u64>) {
         let mut urbs = self.urbs.lock();
-        while keys.iter().any(|key| urbs.pending.contains_key(key)) {
-            self.settled.wait(&mut urbs);
+        while let Some(key) = keys.last() {
+            if urbs.pending.contains(*key) {
+                self.settled.wait(&mut urbs);
+            } else {
+                keys.pop();
+            }
         }
     }
 
-    fn take_back(&self, which: impl Fn(&Pending) -> bool) -> Vec<u64> {
-        let mut keys = Vec::new();
+    /// The last one first.
+    fn take_back(&self, keys: &[u64]) {
         let mut ids = Vec::new();
         {
             let mut urbs = self.urbs.lock();
-            for (key, pending) in urbs.pending.iter_mut().rev().filter(|(_, pending)| which(pending)) {
-                pending.discarded = true;
-                pending.cancelled = true;
-                keys.push(*key);
-                ids.extend(pending.id);
+            for key in keys.iter().rev() {
+                if let Some(pending) = urbs.pending.get_mut(*key) {
+                    pending.discarded = true;
+                    pending.cancelled = true;
+                    ids.extend(pending.id);
+                }
             }
         }
         for id in ids {
             self.node.cancel(id);
         }
-        keys
     }
 
     /// Takes the next finished transfer (`async_getcompleted`).
@@ -408,7 +389,7 @@ impl OpenFile {
         }
         let end = timeout.map(|timeout| Instant::now() + timeout);
         let finish = wait.clone();
-        let once = Once(Some(move |done| finish.finish(done)));
+        let once = Once::new(move |done| finish.finish(done));
         let id = self.node.submit(urb, Box::new(move |done| once.call(done)))?;
         let mut timed_out = false;
         let mut done = wait.done.lock();
@@ -465,7 +446,8 @@ impl Holder for OpenFile {
             self.urbs.lock().claimed &= !bit;
         }
         // Not waited for: the one who tells may be the one who brings their end.
-        self.take_back(|pending| pending.interface == Some(interface));
+        let keys = self.urbs.lock().pending.keys(|pending| pending.interface == Some(interface));
+        self.take_back(&keys);
     }
 
     /// Everything in flight ends with -ESHUTDOWN and can still be reaped (USBDEVFS_CAP_REAP_AFTER_DISCONNECT).
@@ -473,7 +455,7 @@ impl Holder for OpenFile {
         let (ids, waits) = {
             let mut urbs = self.urbs.lock();
             urbs.gone = true;
-            let pending = std::mem::take(&mut urbs.pending);
+            let pending = urbs.pending.take();
             let mut ids = Vec::new();
             for (key, pending) in pending {
                 ids.extend(pending.id);

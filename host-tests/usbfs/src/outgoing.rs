@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::protocol::{Frame, MOST_IN_FLIGHT};
+use crate::protocol::{Frame, MOST_IN_FLIGHT, URB_BYTES};
 
-/// Frames that wait; more, and the client does not read.
-const MOST_FRAMES: usize = 1 << 16;
 /// Data that wait. What a client of ours has not read it takes for in flight, and keeps that to half of this.
 const MOST_BYTES: usize = 2 * MOST_IN_FLIGHT;
+/// Frames that wait, likewise; more, and the client does not read.
+const MOST_FRAMES: usize = MOST_BYTES / URB_BYTES;
 
 /// Frames on their way to one client, from any thread, for one that writes them.
 #[derive(Default)]

@@ -28,6 +28,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::DeviceInfo;
 use crate::ioctl::MOST_BYTES;
+use crate::memory::{Charge, zeroed};
 use crate::node::Call;
 use crate::settings::Settings;
 
@@ -38,6 +39,9 @@ const MAGIC: [u8; 8] = *b"usbfs\0\0\x01";
 const MOST_SMALL: usize = 1 << 20;
 /// The most bytes of one client's transfers in flight, as `usbfs_memory_mb`: more is ENOMEM at the client.
 pub(crate) const MOST_IN_FLIGHT: usize = 256 << 20;
+/// What a transfer counts beside its data, as the kernel counts its own structures (core/devio.c,
+/// `usbfs_increase_memory_usage`).
+pub(crate) const URB_BYTES: usize = 1 << 10;
 
 /// The first bytes of each side.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -195,27 +199,37 @@ impl SubmitPayload {
         }
     }
 
-    /// The transfer to a device's address, with the OUT data that follow the payload. `None` if it makes no sense.
-    pub(crate) fn urb(&self, address: u8, data: Vec<u8>) -> Option<Urb> {
+    /// Bytes of data, whichever way they go.
+    pub(crate) fn length(&self) -> usize {
+        self.length.get() as usize
+    }
+
+    /// The transfer to a device's address, with the OUT data that follow the payload.
+    ///
+    /// # Errors
+    /// [`UrbError::Invalid`] if it makes no sense, [`UrbError::NoMemory`].
+    pub(crate) fn urb(&self, address: u8, data: Vec<u8>) -> Result<Urb, UrbError> {
         let endpoint = EndpointAddress::from_byte(self.endpoint);
-        let length = self.length.get() as usize;
+        let length = self.length();
         let transfer = match self.transfer {
             0 => Transfer::Control(SetupPacket::from_bytes(self.setup)),
             1 => Transfer::Bulk,
             2 => Transfer::Interrupt,
-            _ => return None,
-        };
-        let buffer = match endpoint.direction {
-            Direction::In if data.is_empty() && length <= MOST_BYTES => vec![0; length],
-            Direction::Out if data.len() == length => data,
-            _ => return None,
+            _ => return Err(UrbError::Invalid),
         };
         let sense = match transfer {
             Transfer::Control(setup) => endpoint.is_ep0() && usize::from(setup.length.get()) == length,
             Transfer::Bulk | Transfer::Interrupt => !endpoint.is_ep0(),
         };
+        let buffer = match endpoint.direction {
+            Direction::In if sense && data.is_empty() && length <= MOST_BYTES => {
+                zeroed(length).ok_or(UrbError::NoMemory)?
+            }
+            Direction::Out if sense && data.len() == length => data,
+            _ => return Err(UrbError::Invalid),
+        };
         let (zero_packet, short_not_ok) = (self.flags & ZERO_PACKET != 0, self.flags & SHORT_NOT_OK != 0);
-        sense.then_some(Urb { address, endpoint, transfer, buffer, zero_packet, short_not_ok })
+        Ok(Urb { address, endpoint, transfer, buffer, zero_packet, short_not_ok })
     }
 }
 
@@ -244,6 +258,7 @@ pub(crate) fn urb_status(number: i32) -> Result<(), UrbError> {
         UrbError::Invalid,
         UrbError::MessageSize,
         UrbError::NoMessage,
+        UrbError::NoMemory,
     ];
     match number {
         0 => Ok(()),
@@ -255,13 +270,16 @@ pub(crate) fn urb_status(number: i32) -> Result<(), UrbError> {
 pub(crate) struct Frame {
     pub(crate) bytes: Vec<u8>,
     pub(crate) data: Vec<u8>,
+    /// What the data count until they are sent: given back when the frame is dropped.
+    #[expect(dead_code, reason = "held")]
+    pub(crate) charge: Option<Charge>,
 }
 
 impl Frame {
     pub(crate) fn new(kind: Kind, number: u64, fixed: &[u8], data: Vec<u8>) -> Self {
         let length = (fixed.len() + data.len()) as u32;
         let head = Head { length: length.into(), kind, reserved: [0; 3], number: number.into() };
-        Self { bytes: [head.as_bytes(), fixed].concat(), data }
+        Self { bytes: [head.as_bytes(), fixed].concat(), data, charge: None }
     }
 
     pub(crate) fn write(&self, to: &mut impl Write) -> io::Result<()> {
@@ -300,12 +318,23 @@ impl Received {
         Ok(Self { kind: head.kind, number: head.number.get(), length })
     }
 
+    /// The fixed part.
+    pub(crate) fn fixed<T: FromBytes + IntoBytes>(&self, from: &mut impl Read) -> io::Result<T> {
+        let mut fixed = T::new_zeroed();
+        self.rest::<T>()?;
+        from.read_exact(fixed.as_mut_bytes())?;
+        Ok(fixed)
+    }
+
+    /// How many bytes follow the fixed part.
+    pub(crate) fn rest<T>(&self) -> io::Result<usize> {
+        self.length.checked_sub(size_of::<T>()).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
     /// The fixed part, then the rest.
     pub(crate) fn payload<T: FromBytes + IntoBytes>(&self, from: &mut impl Read) -> io::Result<(T, Vec<u8>)> {
-        let mut fixed = T::new_zeroed();
-        let rest = self.length.checked_sub(size_of::<T>()).ok_or(io::ErrorKind::InvalidData)?;
-        from.read_exact(fixed.as_mut_bytes())?;
-        let mut data = vec![0; rest];
+        let fixed = self.fixed(from)?;
+        let mut data = zeroed(self.rest::<T>()?).ok_or(io::ErrorKind::OutOfMemory)?;
         from.read_exact(&mut data)?;
         Ok((fixed, data))
     }
@@ -377,7 +406,7 @@ pub(crate) fn decode_selection(bytes: &[u8]) -> Option<Selection> {
 
 #[cfg(test)]
 mod tests {
-    use usb::urb::{Transfer, Urb};
+    use usb::urb::{Transfer, Urb, UrbError};
     use usb::{EndpointAddress, SetupPacket, Speed};
 
     use super::{
@@ -445,14 +474,18 @@ mod tests {
             urb(EndpointAddress::r#in(1), Transfer::Interrupt, 8),
             urb(EndpointAddress::out(2), Transfer::Bulk, 0),
         ] {
-            assert_eq!(SubmitPayload::new(1, &urb).urb(7, Vec::new()), Some(urb));
+            assert_eq!(SubmitPayload::new(1, &urb).urb(7, Vec::new()), Ok(urb));
         }
         let out = urb(EndpointAddress::out(2), Transfer::Bulk, 9);
-        assert_eq!(SubmitPayload::new(1, &out).urb(7, out.buffer.clone()), Some(out.clone()));
-        assert_eq!(SubmitPayload::new(1, &out).urb(7, vec![0; 8]), None, "data of another length");
+        assert_eq!(SubmitPayload::new(1, &out).urb(7, out.buffer.clone()), Ok(out.clone()));
+        assert_eq!(SubmitPayload::new(1, &out).urb(7, vec![0; 8]), Err(UrbError::Invalid), "data of another length");
         let wrong = urb(EndpointAddress::r#in(0), Transfer::Control(setup), 5);
-        assert_eq!(SubmitPayload::new(1, &wrong).urb(7, Vec::new()), None, "wLength of another length");
+        assert_eq!(
+            SubmitPayload::new(1, &wrong).urb(7, Vec::new()),
+            Err(UrbError::Invalid),
+            "wLength of another length"
+        );
         let wrong = urb(EndpointAddress::out(0), Transfer::Bulk, 0);
-        assert_eq!(SubmitPayload::new(1, &wrong).urb(7, Vec::new()), None, "bulk to endpoint 0");
+        assert_eq!(SubmitPayload::new(1, &wrong).urb(7, Vec::new()), Err(UrbError::Invalid), "bulk to endpoint 0");
     }
 }

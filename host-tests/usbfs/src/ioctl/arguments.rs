@@ -152,8 +152,11 @@ pub(super) unsafe fn get_bytes(address: *const u8, length: usize) -> Result<Vec<
     if address.is_null() {
         return Err(Errno(libc::EFAULT));
     }
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(length).map_err(|_| Errno(libc::ENOMEM))?;
     // SAFETY: not null, and the caller's promise.
-    Ok(unsafe { std::slice::from_raw_parts(address, length) }.to_vec())
+    bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(address, length) });
+    Ok(bytes)
 }
 
 /// # Safety
