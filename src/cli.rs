@@ -24,6 +24,13 @@ pub(crate) enum Command {
     /// List pools, scenarios and devices
     List,
     /// Run a command with a simulated board on its USB bus
+    ///
+    /// The command and the programs that it starts see this bus through libc, in the place of the machine's own. A static or
+    /// setuid program, before which nothing can be put, is refused as the command; where the command starts one, and in
+    /// programs that make system calls without libc (as the Rust crate nusb), the machine's own bus is seen.
+    ///
+    /// Exit status: the command's own, 128 and the number of a signal that ended it; 129 wrong usage, 130 and above
+    /// internal error.
     #[cfg(target_os = "linux")]
     Usb(Usb),
     /// Serve a device to a virtual machine, with a USB host at its other end
@@ -90,7 +97,7 @@ pub(crate) struct Usb {
     #[arg(long, value_name = "SERIES")]
     pub(crate) kernel: Option<String>,
 
-    /// The host's port: a bus and hub ports
+    /// The host's port: a bus, 1 to 255, and one to six hub ports from 1 to 15
     #[arg(long, value_name = "PATH", default_value = "5-1.3")]
     pub(crate) port: String,
 
@@ -102,7 +109,7 @@ pub(crate) struct Usb {
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u8).range(4..=16))]
     pub(crate) endpoints: u8,
 
-    /// The command and its arguments. Static and setuid programs do not see the bus
+    /// The command and its arguments. Static and setuid programs are refused: nothing can be put before them
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }

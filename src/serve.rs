@@ -22,7 +22,7 @@ pub(crate) fn serve(out: &mut dyn Write, arguments: &Serve) -> Result<ExitCode, 
     let port: PortPath = arguments.port.parse().map_err(|error| Error::usage(format!("--port: {error}")))?;
     let socket = std::path::absolute(&arguments.socket).map_err(|error| Error::usage(format!("--socket: {error}")))?;
     let qemu = qemu(&socket, arguments.glue)?;
-    let signals = Signals::register()?;
+    let mut signals = Signals::register()?;
     let Device::Chipidea = arguments.device;
     let config = ServedConfig {
         glue: arguments.glue.into(),
@@ -51,9 +51,9 @@ pub(crate) fn serve(out: &mut dyn Write, arguments: &Serve) -> Result<ExitCode, 
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Ok(Exit::Internal.into()),
         }
-        if let Some(signal) = signals.take() {
+        if let Some(received) = signals.take() {
             drop(board);
-            return Ok(ended_by(signal));
+            return Ok(ended_by(received.signal));
         }
     }
 }

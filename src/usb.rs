@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use scenarios::gadgets::source_sink::{SourceSinkConfig, SourceSinkGadget};
 use scenarios::gadgets::{EthernetConfig, EthernetGadget, FastbootConfig, FastbootGadget};
 use scenarios::{Absence, Bench, CommandError, LiveError, PortPath, ServedBus, VirtualBoard, policy};
@@ -13,35 +14,46 @@ use scenarios::{Absence, Bench, CommandError, LiveError, PortPath, ServedBus, Vi
 use crate::cli::{Board, Gadget, Usb};
 use crate::error::Error;
 use crate::names::find;
-use crate::signals::{Signals, ended_by};
+use crate::signals::{Received, Signals, ended_by};
 
 /// How long a board may take until its device is there or its host has complained.
 const APPEARS: Duration = Duration::from_secs(20);
+/// What `--port` may be.
+const PLACES: &str = "bus 1 to 255, one to six ports from 1 to 15";
 /// How often it is looked at, and the command too.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Runs the command and gives its status.
 pub(crate) fn usb(arguments: &Usb) -> Result<ExitCode, Error> {
-    let port: PortPath = arguments.port.parse().map_err(|error| Error::usage(format!("--port: {error}")))?;
+    let port: PortPath = arguments.port.parse().map_err(|error| Error::usage(format!("--port: {error}: {PLACES}")))?;
     let [program, rest @ ..] = &arguments.command[..] else {
         return Err(Error::usage("no command: expected `poolproof usb -- COMMAND…`"));
     };
     // First of all: whatever ends this program must not leave the bus's folder behind.
-    let signals = Signals::register()?;
+    let mut signals = Signals::register()?;
     let served = ServedBus::start().map_err(Error::internal)?;
     let mut command = served.command(program).map_err(|error| match error {
         CommandError::Program(error) => Error::usage(error.to_string()),
         CommandError::Library(error) => Error::internal(error.to_string()),
     })?;
     command.args(rest);
-    let run = || {
-        let child = command.spawn();
+    let run = |signals: &mut Signals| {
+        signals.spare_children();
+        let child = command.spawn().or_else(|error| {
+            // execvp(3) gives a script without its `#!` to the shell.
+            if error.raw_os_error() != Some(Errno::NOEXEC.raw_os_error()) {
+                return Err(error);
+            }
+            let shell =
+                served.command("/bin/sh").map_err(io::Error::other)?.arg(command.get_program()).args(rest).spawn();
+            shell.map_err(|_| error)
+        });
         let child = child.map_err(|error| Error::usage(format!("cannot start {program:?}: {error}")))?;
         signals.wait(child, LOOK).map(code)
     };
     match arguments.board {
-        Board::Model => on_model(arguments, port, &served, &signals, run),
-        Board::Qemu => kernel::on_kernel(arguments, port, &served, &signals, run),
+        Board::Model => on_model(arguments, port, &served, &mut signals, run),
+        Board::Qemu => kernel::on_kernel(arguments, port, &served, &mut signals, run),
     }
 }
 
@@ -50,8 +62,8 @@ fn on_model(
     arguments: &Usb,
     port: PortPath,
     served: &ServedBus,
-    signals: &Signals,
-    run: impl FnOnce() -> Result<ExitCode, Error>,
+    signals: &mut Signals,
+    run: impl FnOnce(&mut Signals) -> Result<ExitCode, Error>,
 ) -> Result<ExitCode, Error> {
     if arguments.kernel.is_some() {
         return Err(Error::usage("--kernel is for a board with --board qemu: the model has no kernel"));
@@ -61,8 +73,8 @@ fn on_model(
     let bench = Bench::new().pool(policy).endpoints(arguments.endpoints).speed(arguments.speed.into()).port(port);
     let board = plug(served, bench, arguments.gadget).map_err(|error| Error::usage(error.to_string()))?;
     match appears(&board, signals, pool, arguments.endpoints)? {
-        Some(signal) => Ok(ended_by(signal)),
-        None => run(),
+        Some(received) => Ok(ended_by(received.signal)),
+        None => run(signals),
     }
 }
 
@@ -80,7 +92,7 @@ fn plug(served: &ServedBus, bench: Bench, gadget: Gadget) -> Result<VirtualBoard
 
 /// Waits until the device is there or the host has an error to tell. Without a device the command runs all the same, as
 /// it would on a real host; what the host and the bench saw is printed. Returns a signal that came meanwhile.
-fn appears(board: &VirtualBoard, signals: &Signals, pool: &str, endpoints: u8) -> Result<Option<i32>, Error> {
+fn appears(board: &VirtualBoard, signals: &mut Signals, pool: &str, endpoints: u8) -> Result<Option<Received>, Error> {
     let end = Instant::now() + APPEARS;
     let complains = || board.log().iter().any(|line| line.text.contains(", error -"));
     loop {
@@ -89,8 +101,8 @@ fn appears(board: &VirtualBoard, signals: &Signals, pool: &str, endpoints: u8) -
             Err(Absence::Failed(why)) if !complains() => return Err(Error::internal(why)),
             Err(_) => {}
         }
-        if let Some(signal) = signals.take() {
-            return Ok(Some(signal));
+        if let Some(received) = signals.take() {
+            return Ok(Some(received));
         }
         if complains() || Instant::now() > end {
             let mut out = io::stderr().lock();

@@ -1,6 +1,6 @@
 //! `poolproof usb`: unmodified programs of the distribution see a simulated board.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -254,6 +254,79 @@ fn a_signal_ends_what_the_command_started_too() {
     assert!(!Path::new("/proc").join(pid.trim()).exists(), "{pid}");
 }
 
+/// A line that a running command prints.
+fn line(output: &mut impl BufRead) -> String {
+    let mut line = String::new();
+    output.read_line(&mut line).expect("a line");
+    line.trim().to_owned()
+}
+
+/// As with every program that a shell starts: a key of the terminal signals the whole foreground group.
+#[test]
+fn an_interrupt_from_the_terminal_is_the_command_s_affair() {
+    // After the signal it waits, so that one that is passed on would come too.
+    let script = r#"trap "echo got" INT; echo ready; until read line; do :; done; sleep 0.2; echo "end $line"; exit 5"#;
+    let mut terminal = Command::new("script");
+    let run = format!("{} usb -- sh -c '{script}'", env!("CARGO_BIN_EXE_poolproof"));
+    terminal.args(["-qefc", &run, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut terminal = terminal.spawn().expect("util-linux's script");
+    let (mut keys, output) = (terminal.stdin.take().expect("a pipe"), terminal.stdout.take().expect("a pipe"));
+    let mut output = BufReader::new(output);
+    while line(&mut output) != "ready" {}
+    keys.write_all(b"\x03").expect("Ctrl-C is pressed");
+    while !line(&mut output).ends_with("got") {}
+    keys.write_all(b"line\n").expect("a line is typed");
+    let mut rest = String::new();
+    output.read_to_string(&mut rest).expect("the rest");
+    assert!(rest.contains("end line") && !rest.contains("got"), "{rest}");
+    assert_eq!(terminal.wait().expect("it ends").code(), Some(5));
+}
+
+#[test]
+fn an_interrupt_from_a_process_goes_on_to_the_command() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_poolproof"));
+    let script = r#"trap "exit 3" INT; trap "exit 4" TERM; echo ready; while :; do sleep 0.01; done"#;
+    for (signal, status) in [("-INT", 3), ("-QUIT", 4)] {
+        let mut child =
+            command.args(["usb", "--", "sh", "-c", script]).stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+        assert_eq!(line(&mut stdout), "ready");
+        let killed = Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill is there");
+        assert!(killed.success());
+        assert_eq!(child.wait().expect("it ends").code(), Some(status), "{signal}");
+        command = Command::new(env!("CARGO_BIN_EXE_poolproof"));
+    }
+}
+
+/// `x & exec poolproof usb …` in a shell leaves it a child.
+#[test]
+fn a_signal_does_not_end_what_was_there_before_the_command() {
+    let script = r#"sh -c 'echo $$; exec sleep 1000' & exec "$0" usb -- sh -c 'echo ready; exec sleep 1000'"#;
+    let mut child = Command::new("sh");
+    let child = child.args(["-c", script, env!("CARGO_BIN_EXE_poolproof")]).stdout(Stdio::piped()).spawn();
+    let mut child = child.expect("it starts");
+    let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut lines = [line(&mut stdout), line(&mut stdout)];
+    lines.sort();
+    let [before, ready] = &lines;
+    assert_eq!(ready, "ready");
+    let kill = |arguments: &[&str]| Command::new("kill").args(arguments).status().expect("kill is there").success();
+    assert!(kill(&[&child.id().to_string()]));
+    assert_eq!(child.wait().expect("it ends").code(), Some(128 + 15));
+    assert!(kill(&[before]), "it still ran");
+}
+
+/// As execvp(3) has it.
+#[test]
+fn a_script_without_its_first_line_is_the_shell_s() {
+    let script = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("script-{}", std::process::id()));
+    std::fs::write(&script, "exit $1\n").expect("the script is written");
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("it may be run");
+    let output = poolproof(&["usb", "--", script.to_str().expect("a path in UTF-8"), "7"]);
+    std::fs::remove_file(&script).expect("the script is removed");
+    assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
+}
+
 #[test]
 fn nohup_means_it() {
     let script = r#"trap "" HUP; exec "$0" usb -- sh -c 'kill -HUP $PPID; echo alive'"#;
@@ -269,11 +342,14 @@ fn wrong_usage_is_129() {
         (&["usb", "--", "/nowhere/program"], "/nowhere/program: No such file or directory"),
         (&["usb", "--pool", "linkd", "--", "true"], "Did you mean `linked`?"),
         (&["usb", "--gadget", "toaster", "--", "true"], "[possible values: ethernet, fastboot, source-sink]"),
-        (&["usb", "--port", "x", "--", "true"], "5-1.3"),
+        (
+            &["usb", "--port", "x", "--", "true"],
+            "like 5-1.3, a bus and one to six ports: bus 1 to 255, one to six ports from 1 to 15",
+        ),
+        (&["usb", "--port", "5-16", "--", "true"], "5-16: no such place: bus 1 to 255, one to six ports from 1 to 15"),
         (&["usb", "--kernel", "6.1", "--", "true"], "--kernel is for a board with --board qemu"),
         (&["usb", "--board", "qemu", "--pool", "linked", "--", "true"], "a kernel has its own pools"),
         (&["usb", "--board", "qemu", "--gadget", "fastboot", "--", "true"], "is a boot loader's"),
-        (&["usb", "--port", "5-16", "--", "true"], "5-16: no such place (bus from 1, one to six ports from 1 to 15)"),
     ] {
         let output = poolproof(arguments);
         assert_eq!(output.status.code(), Some(129), "{arguments:?}: {}", stderr(&output));

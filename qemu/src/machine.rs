@@ -1,6 +1,7 @@
 //! QEMU as a process.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::thread;
@@ -77,6 +78,8 @@ impl Machine {
             let child = command.spawn().map_err(failed)?;
             return Ok(Self { child, stdin: None });
         }
+        // A key of the terminal is this process's affair.
+        command.process_group(0);
         command.args(["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"]);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(failed)?;

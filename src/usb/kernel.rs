@@ -18,8 +18,8 @@ pub(super) fn on_kernel(
     arguments: &Usb,
     port: PortPath,
     served: &ServedBus,
-    signals: &Signals,
-    run: impl FnOnce() -> Result<ExitCode, Error>,
+    signals: &mut Signals,
+    run: impl FnOnce(&mut Signals) -> Result<ExitCode, Error>,
 ) -> Result<ExitCode, Error> {
     if arguments.pool.is_some() {
         return Err(Error::usage("--pool is for a board with --board model: a kernel has its own pools"));
@@ -37,7 +37,7 @@ pub(super) fn on_kernel(
             speed: arguments.speed.into(),
             endpoints: arguments.endpoints,
             port,
-            signal: signals.shared(),
+            signal: signals.last(),
             ..BoardConfig::new(cache.kernel(arguments.kernel.as_deref().unwrap_or("6.12"))?)
         };
         Board::start(&cache, &config, record.clone(), Some(served.bus()))
@@ -52,7 +52,7 @@ pub(super) fn on_kernel(
         Err(BoardError::Host(_)) => no_device(&mut board, &record)?,
         Err(error) => return failed(&error, &record),
     }
-    run()
+    run(signals)
 }
 
 /// What the host says, and the driver has for the controller.

@@ -18,7 +18,7 @@ pub struct PortPath {
 
 /// Why a text names no port.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{0:?} is no port: it should look like 5-1.3, bus 1 to 255, one to six ports from 1 to 255")]
+#[error("{0:?} is no port: it should look like 5-1.3, a bus and one to six ports")]
 pub struct PortPathError(String);
 
 impl PortPath {

@@ -42,7 +42,7 @@ pub enum AttachError {
     #[error("{0} has a device")]
     Port(String),
     /// A place that no USB device has: bus 1 to 255, one to six ports from 1 to 15.
-    #[error("{}: no such place (bus from 1, one to six ports from 1 to 15)", crate::info::name(*.bus, .ports))]
+    #[error("{}: no such place: bus 1 to 255, one to six ports from 1 to 15", crate::info::name(*.bus, .ports))]
     Place {
         /// Bus number.
         bus: u8,
