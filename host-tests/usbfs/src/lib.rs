@@ -84,8 +84,14 @@
 //!   at, and a static one there sees the machine's own bus.
 //! - Isochronous transfers (EINVAL), streams, RESETEP, claims of hub ports, power management, mmap of transfer memory,
 //!   DISCSIGNAL and signals on completion (ENOTTY, or never sent). USB 3.
-//! - Paths relative to a folder's descriptor (`openat` in `/dev/bus/usb`) reach files, not devices; so do `chdir`,
-//!   `realpath`, and what libc calls inside itself (`scandir`, `glob`, `fts`). `fopen` of a device node is EACCES.
+//! - Paths relative to a folder's descriptor (`openat` in `/dev/bus/usb`) reach files, not devices; so do `chdir`, paths over
+//!   somebody's links (`/proc/self/root/dev/bus/usb`), and what libc calls inside itself (`scandir`, `glob`, `fts`). `fopen`
+//!   of a device node is EACCES, and O_PATH opens it like every other open.
+//! - Paths as long as PATH_MAX: the bus's folder comes before them (ENAMETOOLONG). An empty folder `/dev/bus/usb/001` is
+//!   there without a bus 1: libusb takes an empty `/dev/bus/usb` for a machine without USB.
+//! - poll and epoll on a node before its first ioctl that leads there (GET_CAPABILITIES, SUBMITURB, REAPURB), and on its
+//!   copies from before: until then the descriptor is a file to read the device's descriptors from, which is always ready,
+//!   and which epoll refuses. libusb asks for the capabilities first.
 //! - libudev beyond what libusb calls: a device that the bus made knows its name, node and action.
 //! - The kernel's own uevents, once a listener has our socket.
 //! - A child of fork without exec that uses its parent's descriptors: they answer ENODEV there. It opens devices of its own,

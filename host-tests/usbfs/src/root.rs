@@ -129,41 +129,117 @@ extern "C" fn remove_at_exit() {
     }
 }
 
+/// A path that this crate answers for, in its shortest form; `None` for every other path.
+///
+/// Names are taken as they stand, without a look at links: `..` is resolved only up to where ours begin. What lies below a
+/// device's folder is reached over links, and is the kernel's to resolve in the bus's folder.
+pub(crate) fn ours(path: &[u8]) -> Option<Vec<u8>> {
+    // Every path of the program comes by here, and most are none.
+    if path.first() != Some(&b'/') || !path.windows(3).any(|text| text == b"usb") {
+        return None;
+    }
+    let mut names: Vec<&[u8]> = Vec::new();
+    for name in path.split(|byte| *byte == b'/') {
+        match name {
+            b"" | b"." => {}
+            b".." if !is_device_s(&names) => _ = names.pop(),
+            name => names.push(name),
+        }
+    }
+    let bus = matches!(names[..], [b"sys" | b"dev", b"bus", b"usb", ..]);
+    if !bus && !is_device_s(&names) {
+        return None;
+    }
+    let mut normal = Vec::with_capacity(path.len());
+    for name in names {
+        normal.extend([b"/", name].concat());
+    }
+    // Only a folder may be named so.
+    if path.ends_with(b"/") || path.ends_with(b"/.") {
+        normal.push(b'/');
+    }
+    Some(normal)
+}
+
+/// Whether names lead to a device's folder or below it, by a link or where the link leads.
+fn is_device_s(names: &[&[u8]]) -> bool {
+    match names {
+        [b"sys", b"bus", b"usb", b"devices", _, ..] => true,
+        [b"sys", b"devices", b"platform", controller, ..] => controller.starts_with(b"usbfs-shim."),
+        _ => false,
+    }
+}
+
 /// Bus and address of a device node's path.
 pub(crate) fn node_of(path: &[u8]) -> Option<(u8, u8)> {
-    let (bus, address) = std::str::from_utf8(path).ok()?.strip_prefix("/dev/bus/usb/")?.split_once('/')?;
+    let path = ours(path)?;
+    let (bus, address) = std::str::from_utf8(&path).ok()?.strip_prefix("/dev/bus/usb/")?.split_once('/')?;
     let number = |text: &str| (text.len() == 3).then(|| text.parse().ok()).flatten();
     Some((number(bus)?, number(address)?))
 }
 
-/// Whether a path is one of those that this crate answers for.
-pub(crate) fn is_ours(path: &[u8]) -> bool {
-    let below = |folder: &[u8]| path.strip_prefix(folder).is_some_and(|rest| matches!(rest.first(), None | Some(b'/')));
-    below(b"/sys/bus/usb") || below(b"/dev/bus/usb")
+/// The path below the bus's folder that stands for one of ours.
+pub(crate) fn place(root: &Path, path: &[u8]) -> Option<CString> {
+    CString::new([root.as_os_str().as_bytes(), &ours(path)?].concat()).ok()
 }
 
-/// The path below the bus's folder that stands for `path`.
-pub(crate) fn place(root: &Path, path: &[u8]) -> Option<CString> {
-    CString::new([root.as_os_str().as_bytes(), path].concat()).ok()
+/// The path in the program's view of what lies below the bus's folder.
+pub(crate) fn view(root: &Path, place: &[u8]) -> Option<CString> {
+    // The folder for temporary files may itself be reached over links.
+    let root = fs::canonicalize(root).ok()?;
+    CString::new(place.strip_prefix(root.as_os_str().as_bytes())?).ok()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{is_ours, node_of};
+    use super::{node_of, ours};
 
     #[test]
-    fn only_the_two_folders_are_ours() {
-        for path in ["/sys/bus/usb", "/sys/bus/usb/devices/5-1.3/descriptors", "/dev/bus/usb", "/dev/bus/usb/005/003"] {
-            assert!(is_ours(path.as_bytes()), "{path}");
+    fn only_the_two_folders_and_their_devices_are_ours() {
+        for path in [
+            "/sys/bus/usb",
+            "/sys/bus/usb/devices/5-1.3/descriptors",
+            "/sys/devices/platform/usbfs-shim.5/usb5/speed",
+            "/dev/bus/usb",
+            "/dev/bus/usb/005/003",
+            "/dev/bus/usb/005/003/",
+        ] {
+            assert_eq!(ours(path.as_bytes()).as_deref(), Some(path.as_bytes()), "{path}");
         }
-        for path in ["/sys/bus/usb-serial", "/dev/bus/usbx", "/sys/bus", "dev/bus/usb", "", "/dev/null"] {
-            assert!(!is_ours(path.as_bytes()), "{path}");
+        for path in [
+            "/sys/bus/usb-serial",
+            "/dev/bus/usbx",
+            "/sys/bus",
+            "dev/bus/usb",
+            "",
+            "/dev/null",
+            "/sys/devices/platform/usb",
+            "/dev/bus/usb/../../null",
+            "/dev/bus/usb/..",
+            "/sys/bus/usb/devices/..//../../kernel/usb",
+        ] {
+            assert_eq!(ours(path.as_bytes()), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn names_that_say_nothing_are_left_out() {
+        for (path, normal) in [
+            ("//dev//bus/./usb/005//003", "/dev/bus/usb/005/003"),
+            ("/dev/bus/usb/../usb/005/003", "/dev/bus/usb/005/003"),
+            ("/../tmp/../sys/bus/usb/.", "/sys/bus/usb/"),
+            // A link lies between: where it leads is the kernel's to say.
+            ("/sys/bus/usb/devices/./5-1.3/../speed", "/sys/bus/usb/devices/5-1.3/../speed"),
+            ("/sys/bus/usb/devices/../drivers", "/sys/bus/usb/drivers"),
+        ] {
+            assert_eq!(ours(path.as_bytes()).as_deref(), Some(normal.as_bytes()), "{path}");
         }
     }
 
     #[test]
     fn a_node_has_three_digits_twice() {
         assert_eq!(node_of(b"/dev/bus/usb/005/017"), Some((5, 17)));
+        assert_eq!(node_of(b"/dev/bus/usb//./005/017"), Some((5, 17)));
         for path in ["/dev/bus/usb/5/17", "/dev/bus/usb/005", "/dev/bus/usb/005/999", "/dev/bus/usb/005/003/x"] {
             assert_eq!(node_of(path.as_bytes()), None, "{path}");
         }

@@ -3,6 +3,7 @@
 
 mod descriptors;
 mod paths;
+mod realpath;
 mod sockets;
 mod stat;
 mod udev;
@@ -116,7 +117,7 @@ fn uncancelled<R>(run: impl FnOnce() -> R) -> R {
 
 /// Makes sure that the linker takes the definitions into an executable that never names them.
 pub(crate) fn keep() {
-    for definitions in [descriptors::KEEP, paths::KEEP, sockets::KEEP, stat::KEEP, udev::KEEP] {
+    for definitions in [descriptors::KEEP, paths::KEEP, realpath::KEEP, sockets::KEEP, stat::KEEP, udev::KEEP] {
         std::hint::black_box(definitions);
     }
 }

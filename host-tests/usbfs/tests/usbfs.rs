@@ -168,6 +168,30 @@ fn a_node_is_a_character_device_with_the_descriptors() {
 }
 
 #[test]
+fn paths_are_what_they_are_however_they_are_written() {
+    let (_bench, attached, _node) = plugged();
+    let (bus, name) = (attached.bus(), attached.name());
+    for path in ["//dev/bus//usb", "/dev/bus/./usb", "/dev/bus/usb/../usb", "/tmp/../dev/bus/usb"] {
+        let path = format!("{path}/{bus:03}//007");
+        assert!(fs::metadata(&path).unwrap().file_type().is_char_device(), "{path}");
+    }
+    assert_eq!(
+        fs::read_to_string(format!("/sys//bus/usb/devices/./{name}/../{name}/busnum")).unwrap(),
+        format!("{bus}\n")
+    );
+    let real = fs::canonicalize(format!("/sys/bus/usb/devices/{name}")).unwrap();
+    assert_eq!(real.to_str().unwrap(), format!("/sys/devices/platform/usbfs-shim.{bus}/usb{bus}/{bus}-1/{name}"));
+    assert_eq!(fs::read_to_string(real.join("busnum")).unwrap(), format!("{bus}\n"));
+    assert_eq!(fs::canonicalize("/dev/./null").unwrap().to_str(), Some("/dev/null"));
+    let node = CString::new(format!("/dev/bus/usb/{bus:03}/007")).unwrap();
+    for (flags, error) in [(libc::O_CREAT | libc::O_EXCL, libc::EEXIST), (libc::O_DIRECTORY, libc::ENOTDIR)] {
+        // SAFETY: a terminated path, and no descriptor comes of it.
+        assert_eq!(unsafe { libc::open(node.as_ptr(), libc::O_RDWR | flags, 0o600) }, -1);
+        assert_eq!(io::Error::last_os_error().raw_os_error(), Some(error));
+    }
+}
+
+#[test]
 fn urbs_complete_and_poll_tells() {
     let (_bench, _attached, node) = plugged();
     assert_eq!(node.claim(0), Ok(0));

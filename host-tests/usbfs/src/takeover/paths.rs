@@ -22,9 +22,7 @@ pub(super) unsafe fn redirect(path: *const c_char) -> Option<CString> {
     }
     // SAFETY: not null, and the caller's promise.
     let path = unsafe { CStr::from_ptr(path) }.to_bytes();
-    if !root::is_ours(path) {
-        return None;
-    }
+    root::ours(path)?;
     root::place(&root::root()?.path, path)
 }
 
@@ -43,6 +41,12 @@ pub(super) unsafe fn node(path: *const c_char) -> Option<(u8, u8)> {
 /// reads; the ioctl that leads to poll makes it the end of a pipe.
 fn open_node(bus: u8, address: u8, flags: c_int) -> Result<c_int, Errno> {
     let node = bus::find(bus, address)?;
+    if flags & (libc::O_CREAT | libc::O_EXCL) == libc::O_CREAT | libc::O_EXCL {
+        return Err(Errno(libc::EEXIST));
+    }
+    if flags & libc::O_DIRECTORY != 0 {
+        return Err(Errno(libc::ENOTDIR));
+    }
     let writable = matches!(flags & libc::O_ACCMODE, libc::O_RDWR | libc::O_WRONLY);
     let close_on_exec = if flags & libc::O_CLOEXEC == 0 { 0 } else { libc::MFD_CLOEXEC };
     // SAFETY: a terminated name; the descriptor is new.
