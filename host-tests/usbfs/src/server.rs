@@ -74,11 +74,12 @@ impl Server {
     }
 
     /// What a program needs in its environment to see the bus and nothing else of USB: the bus's folder and the preloaded
-    /// library, before what is preloaded already.
+    /// library, before what is preloaded already. And AddressSanitizer must not insist on being the first library: its
+    /// functions come next, where this library's pass a call on.
     ///
     /// # Errors
     /// The shared library was not found; see [`library`].
-    pub fn environment(&self) -> io::Result<[(OsString, OsString); 2]> {
+    pub fn environment(&self) -> io::Result<[(OsString, OsString); 3]> {
         let mut preload = library()?.into_os_string();
         if preload.as_encoded_bytes().iter().any(|byte| b" :".contains(byte)) {
             let text = format!("{} holds a space or a colon, which {PRELOAD} cannot carry", preload.display());
@@ -88,7 +89,13 @@ impl Server {
             preload.push(":");
             preload.push(others);
         }
-        Ok([(ROOT_VARIABLE.into(), self.root.clone().into()), (PRELOAD.into(), preload)])
+        let mut sanitizer = std::env::var_os(SANITIZER).filter(|options| !options.is_empty()).unwrap_or_default();
+        if !sanitizer.is_empty() {
+            sanitizer.push(":");
+        }
+        sanitizer.push("verify_asan_link_order=0");
+        let root = self.root.clone().into();
+        Ok([(ROOT_VARIABLE.into(), root), (PRELOAD.into(), preload), (SANITIZER.into(), sanitizer)])
     }
 
     /// A command that runs with the bus in its view.
@@ -105,6 +112,7 @@ impl Server {
 }
 
 const PRELOAD: &str = "LD_PRELOAD";
+const SANITIZER: &str = "ASAN_OPTIONS";
 const LIBRARY: &str = "libusbfs_shim.so";
 
 /// This crate's shared library: [`LIBRARY_VARIABLE`], else beside the executable, where cargo puts it when it builds a

@@ -121,6 +121,33 @@ for at in range(usb.libusb_get_device_list(None, c.byref(devices))):
     assert!(text.starts_with("init 0\n") && text.contains(&format!("\n{bus} {device}\n")), "{text}");
 }
 
+/// AddressSanitizer takes over the same functions of libc, and wants to be the first to.
+#[test]
+fn a_program_with_address_sanitizer_sees_the_bus() {
+    let attached = Bench::loopback("asan").attach(new_bus());
+    let (source, program) = (SERVER.root().join("asan.c"), SERVER.root().join("asan"));
+    let text = r#"#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+int main(int count, char **arguments) {
+    int descriptor = open(arguments[1], O_RDWR), speed = ioctl(descriptor, 0x551f, 0);
+    volatile char *byte = malloc(1);
+    printf("%d\n", speed);
+    fflush(stdout);
+    return byte[speed - 2];
+}
+"#;
+    std::fs::write(&source, text).unwrap();
+    let compiled = Command::new("cc").args(["-fsanitize=address", "-o"]).arg(&program).arg(&source).status();
+    assert!(compiled.unwrap().success(), "a C compiler with AddressSanitizer");
+    let node = format!("/dev/bus/usb/{:03}/{:03}", attached.bus(), attached.address());
+    let output = SERVER.command(&program).unwrap().arg(node).output().unwrap();
+    let (said, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(said, "3\n", "{error}");
+    assert!(error.contains("heap-buffer-overflow"), "it still finds what it is there for: {error}");
+}
+
 #[test]
 fn fastboot_reads_a_variable_and_flashes() {
     let Some(mut fastboot) = installed("fastboot", "fastboot") else { return };
