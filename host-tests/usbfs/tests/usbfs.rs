@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread;
 
 use common::{Bench, HALTED_IN, HANG, LOOP_IN, LOOP_OUT, PACKET, SILENT_IN, new_bus};
@@ -506,25 +507,36 @@ fn errno_is_left_alone_by_what_succeeds() {
 #[test]
 fn a_cancelled_thread_ends_after_its_ioctl() {
     let (bench, attached, node) = plugged();
+    static THREAD: AtomicI32 = AtomicI32::new(0);
     extern "C" fn reap(node: *mut c_void) -> *mut c_void {
-        // SAFETY: the test's node, which lives until this thread has ended.
-        let _ = unsafe { (*node.cast::<Node>()).reap(REAPURB) };
+        // SAFETY: takes nothing and cannot fail; the test's node, which lives until this thread has ended.
+        let _ = unsafe {
+            THREAD.store(libc::gettid(), Ordering::Release);
+            (*node.cast::<Node>()).reap(REAPURB)
+        };
         std::ptr::null_mut()
     }
+    let sleeps = || {
+        let status = fs::read_to_string(format!("/proc/self/task/{}/stat", THREAD.load(Ordering::Acquire)));
+        status.is_ok_and(|status| status.rsplit(')').next().is_some_and(|rest| rest.starts_with(" S")))
+    };
     let mut input = [0; 64];
     node.claim(1).unwrap();
     let mut urb = Urb::new(BULK_URB, SILENT_IN, 0, &mut input);
     node.submit(&mut urb).unwrap();
     // SAFETY: the thread is joined before what it uses goes.
     unsafe {
-        let mut thread = std::mem::zeroed();
+        let mut reaping = std::mem::zeroed();
         let created =
-            libc::pthread_create(&raw mut thread, std::ptr::null(), reap, (&raw const node).cast_mut().cast());
+            libc::pthread_create(&raw mut reaping, std::ptr::null(), reap, (&raw const node).cast_mut().cast());
         assert_eq!(created, 0);
-        libc::pthread_cancel(thread);
+        while !sleeps() {
+            thread::yield_now();
+        }
+        libc::pthread_cancel(reaping);
         assert_eq!(bench.pending(), 1);
         drop(attached);
-        libc::pthread_join(thread, std::ptr::null_mut());
+        libc::pthread_join(reaping, std::ptr::null_mut());
     }
 }
 
