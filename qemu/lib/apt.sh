@@ -4,10 +4,14 @@
 # It has its own state, sources and configuration below $work, so that it neither reads nor changes what is installed.
 # The mirror and the proxy are those of the machine's apt; they stand only in files below $work, which is temporary.
 # Nothing is configured or run: packages are unpacked, and that needs no root.
-# The script that sources this has made `work` (see common.sh).
-: "${self:?}"
+# The script that sources this has set `cache`, and `mirror` to an archive or to nothing, and has made `work` (see
+# common.sh).
+: "${self:?}" "${cache=}" "${mirror=}"
 
 readonly KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
+# Where kernels and what runs on them come from.
+# shellcheck disable=SC2034 # for the scripts
+readonly GUEST_SUITES='bookworm bookworm-backports trixie trixie-backports'
 
 need_apt() {
     need apt-get apt
@@ -149,4 +153,40 @@ unpack() {
 
 unpack_one() { # PACKAGE TARGET TAR-OPTION…
     dpkg-deb --fsys-tarfile "$1" | tar -x -C "$2" --no-same-owner "${@:3}"
+}
+
+# Downloads into the cache.
+
+# open_archive NAME ARCHITECTURE SUITES, once in a run
+open_archive() {
+    [ ! -d "$work/apt-$1" ] || return 0
+    local suite found=
+    [ -n "$mirror" ] || mirror=$(find_mirror)
+    open_apt "$1" "$2" "$mirror"
+    for suite in $3; do
+        if add_suite "$1" "$suite"; then found=1
+        else say "$1: goes on without $suite"
+        fi
+    done
+    [ -n "$found" ] || stop "no index of the archive could be read" "see apt's messages above; is there a network?"
+}
+
+fetch() { # PIECE NAME PACKAGE=VERSION…, into downloads/PIECE, with its manifest in $work/manifest
+    describe "${@:2}" | sed "s/^/$1\t/" >"$work/manifest"
+    # Of an older version, when the archive moved on in between.
+    keep_only "$cache/downloads/$1" "${@:3}"
+    download "$2" "$cache/downloads/$1" "$work/manifest"
+}
+
+keep_only() { # FOLDER PACKAGE=VERSION…
+    local folder=$1 file known
+    shift
+    for file in "$folder"/*.deb; do
+        [ -e "$file" ] || continue
+        known=${file##*/}
+        # A file is NAME_VERSION_ARCHITECTURE.deb, with %3a for a colon.
+        known=${known%_*}
+        known=${known/_/=}
+        [[ " $* " == *" ${known//%3a/:} "* ]] || rm -f -- "$file"
+    done
 }

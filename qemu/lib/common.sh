@@ -3,13 +3,23 @@
 # The script sets `self` (the name in its messages) before it sources this.
 : "${self:?}"
 
-# Exit statuses are poolproof's own: 129 wrong usage, 130 and above everything else that is not a verdict.
-readonly WRONG_USAGE=129 INTERNAL=130
+# Exit statuses are poolproof's own: 125 nothing can be tested, 129 wrong usage, 130 and above everything else that is not
+# a verdict.
+readonly UNTESTABLE=125 WRONG_USAGE=129 INTERNAL=130
+# The status below 129 that we end with on purpose, if it is not 0.
+verdict=0
 
 # stop WHAT WHAT-TO-DO
 stop() {
     echo "$self: $1: $2" >&2
     exit "$INTERNAL"
+}
+
+# untestable WHAT: for git bisect, what is under test is not there or does not build. Not in a subshell.
+untestable() {
+    echo "$self: $1" >&2
+    verdict=$UNTESTABLE
+    exit "$UNTESTABLE"
 }
 
 # refuse WHAT
@@ -56,6 +66,16 @@ publish() { # NEW FOLDER RECIPE
     mv -T -- "$1" "$2"
 }
 
+# lock FOLDER MINUTES: one at a time in it; the lock ends with whoever holds it, or with the next one that it takes.
+lock() {
+    exec 9>"$1/lock"
+    flock -n 9 && return
+    say "waits for another run in $1"
+    flock -w "$((${2:-15} * 60))" 9 || stop "another run has held $1 for ${2:-15} minutes" "end it, or name another --cache"
+}
+
+unlock() { exec 9>&-; }
+
 # A temporary folder beside what will be renamed, and a child with a process group of its own; neither outlives us,
 # whichever way we end.
 work=
@@ -97,7 +117,7 @@ clean_up() {
         wait "$child" 2>/dev/null || true
     fi
     [ -z "$work" ] || rm -rf -- "$work"
-    if [ "$status" -gt 0 ] && [ "$status" -lt "$WRONG_USAGE" ]; then status=$INTERNAL; fi
+    if [ "$status" != "$verdict" ] && [ "$status" -gt 0 ] && [ "$status" -lt "$WRONG_USAGE" ]; then status=$INTERNAL; fi
     exit "$status"
 }
 
