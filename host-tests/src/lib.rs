@@ -78,7 +78,9 @@ pub use row::{Detail, Row};
 pub use run::{Exercised, LogLine, NOT_EXERCISED, Run, Scope, Variant};
 pub use scenario::{Needs, Outcome, Scenario};
 #[cfg(target_os = "linux")]
-pub use served::{Glue, STRIKE_INTERVAL, ServedBoard, ServedConfig, ServedController, ServedError, ServedEvent};
+pub use served::{
+    Glue, LayoutWatch, STRIKE_INTERVAL, ServedBoard, ServedConfig, ServedController, ServedError, ServedEvent,
+};
 pub use session::{Session, expect_equal};
 pub use shared::Shared;
 pub use sides::DEVICES;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use bus::Trace;
+use bus::{Access, DmaAddr, LayoutContract, Trace, Watch};
 use chipidea_sim::{Chipidea, Config};
 use devices::DmaPort;
 use devices::pci::{Bar, PciConfig, PciError, PciFunction, PciSlot};
@@ -59,6 +59,29 @@ pub enum ServedEvent {
     Service(Event),
     /// A line of the host's log.
     Host(Line),
+    /// The driver broke an assumption of the controller's on memory; which, in words.
+    Layout(String),
+}
+
+/// Tells of a base address that the hardware will not use as it was written: all that can be known of a driver's layout
+/// where its pools are out of sight.
+pub struct LayoutWatch<F>(pub F);
+
+impl<F: Fn(String) + Send + Sync> Watch for LayoutWatch<F> {
+    fn access(&self, _access: &Access) {}
+
+    fn layout(&self, contract: &'static LayoutContract, written: DmaAddr, count: u32) {
+        let used = DmaAddr(written.0 & !(contract.align - 1));
+        // 0 is a driver that takes its address away.
+        if used != written {
+            let LayoutContract { register, statement, kind, align, .. } = contract;
+            (self.0)(format!(
+                "{register} = {written}, of which the hardware uses {used} ({align} bytes aligned): it will take what is \
+                 there for {count} of the driver's {} (assumed: {statement})",
+                kind.name
+            ));
+        }
+    }
 }
 
 /// Why a board cannot be served.
@@ -126,7 +149,7 @@ impl Glue {
 }
 
 impl ServedController {
-    /// Serves a controller of `endpoints` endpoint numbers at the socket `path`. `events` is called from several threads; see
+    /// Serves a controller of `endpoints` endpoint numbers, watched by `watch`, at the socket `path`. `events` is called from several threads; see
     /// [`Service::start`].
     ///
     /// # Errors
@@ -136,11 +159,12 @@ impl ServedController {
         glue: Glue,
         endpoints: u8,
         trace: Trace,
+        watch: Arc<dyn Watch>,
         events: impl Fn(Event) + Send + Sync + 'static,
     ) -> Result<Self, ServedError> {
         let memory = ClientMemory::new();
         let slot = PciSlot::new(glue.function())?;
-        let dma = DmaPort::new("chipidea", slot.memory(memory.clone())).traced(trace);
+        let dma = DmaPort::new("chipidea", slot.memory(memory.clone())).watched(watch).traced(trace);
         let activity = Arc::new(Activity::default());
         let line = WatchedLine { line: slot.line(0), activity: Arc::clone(&activity) };
         let controller = Chipidea::new(glue.controller(endpoints), dma, Arc::new(line));
@@ -177,7 +201,9 @@ impl ServedBoard {
         let events: Events = Arc::new(events);
         let tell = Arc::clone(&events);
         let tell = move |event| tell(ServedEvent::Service(event));
-        let controller = ServedController::start(path, config.glue, config.endpoints, config.trace, tell)?;
+        let told = Arc::clone(&events);
+        let watch = Arc::new(LayoutWatch(move |line| told(ServedEvent::Layout(line))));
+        let controller = ServedController::start(path, config.glue, config.endpoints, config.trace, watch, tell)?;
         let host = HostConfig {
             port: config.port,
             max_speed: config.speed,
@@ -249,6 +275,7 @@ impl std::fmt::Display for ServedEvent {
         match self {
             Self::Service(event) => write!(f, "vfio-user: {event}"),
             Self::Host(line) => line.fmt(f),
+            Self::Layout(line) => write!(f, "chipidea: {line}"),
         }
     }
 }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use bus::Trace;
 use parking_lot::Mutex;
 use scenarios::{
-    Glue, LiveBoard, LiveBus, LiveDevice, LiveEvents, LogLine, PortPath, STRIKE_INTERVAL, ServedController, Speed,
-    VirtualBoard, VirtualBus,
+    Glue, LayoutWatch, LiveBoard, LiveBus, LiveDevice, LiveEvents, LogLine, PortPath, STRIKE_INTERVAL,
+    ServedController, Speed, VirtualBoard, VirtualBus,
 };
 use usb_host::{Host, HostConfig, Log};
 
@@ -450,7 +450,9 @@ fn controller(config: &BoardConfig, record: &Record) -> Result<(PathBuf, ServedC
         }
         told.add(Side::Qemu, event.to_string());
     };
-    let controller = ServedController::start(&socket, config.glue, config.endpoints, trace, tell)?;
+    let told = record.clone();
+    let watch = Arc::new(LayoutWatch(move |line| told.add(Side::Device, line)));
+    let controller = ServedController::start(&socket, config.glue, config.endpoints, trace, watch, tell)?;
     Ok((socket, controller))
 }
 

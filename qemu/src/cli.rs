@@ -72,6 +72,10 @@ struct Arguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=3600))]
     patience: u64,
 
+    /// What of the kernel is under test, for the verdict's scope
+    #[arg(long, value_name = "WORDS", default_value = "its own ci_hdrc and DMA pools")]
+    tested: String,
+
     /// What qemu/setup filled [default: $POOLPROOF_CACHE, or poolproof in $XDG_CACHE_HOME or ~/.cache]
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
@@ -209,8 +213,9 @@ fn once(board: &mut Board, arguments: &Arguments) -> Result<String, BoardError> 
     let release =
         release.iter().find_map(|line| line.strip_prefix("output | ")).unwrap_or("that does not tell its name");
     Ok(format!(
-        "kernel {release}, its own ci_hdrc and DMA pools; glue {}; model chipidea-sim, {} endpoints; exercised: {}; not \
+        "kernel {release}, {}; glue {}; model chipidea-sim, {} endpoints; exercised: {}; not \
          exercised: PHY, clocks, power domains, IOMMU, non-coherent DMA, silicon",
+        arguments.tested,
         match arguments.glue {
             GlueName::Msm => "ci_hdrc_msm",
             GlueName::Pci => "ci_hdrc_pci",
