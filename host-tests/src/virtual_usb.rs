@@ -116,6 +116,8 @@ struct Presence {
 #[derive(Default)]
 struct State {
     attached: Option<Attached>,
+    /// The device is being taken away: programs may still see it.
+    leaving: bool,
     /// Why the device could not be shown, or the host's last line about it.
     failure: Option<String>,
 }
@@ -241,7 +243,7 @@ impl VirtualBoard {
     pub fn wait_gone(&self, timeout: Duration) -> Result<(), String> {
         let end = Instant::now() + timeout;
         let mut state = self.presence.state.lock();
-        while state.attached.is_some() {
+        while state.attached.is_some() || state.leaving {
             if self.presence.changed.wait_until(&mut state, end).timed_out() {
                 return Err(format!("the device is still there after {} s", timeout.as_secs_f64()));
             }
@@ -291,11 +293,14 @@ impl Events {
     fn set(&self, attached: Option<Attached>, failure: Option<String>) {
         let gone = {
             let mut state = self.presence.state.lock();
-            state.failure = failure;
-            std::mem::replace(&mut state.attached, attached)
+            state.leaving = state.attached.is_some();
+            state.attached.take()
         };
         // Unplugging ends transfers, whose owners may ask for the state.
         drop(gone);
+        let mut state = self.presence.state.lock();
+        (state.attached, state.leaving, state.failure) = (attached, false, failure);
+        drop(state);
         self.presence.changed.notify_all();
     }
 }
