@@ -109,6 +109,7 @@ pub struct Bench {
     seed: u64,
     preempt: Option<Arc<dyn Preempt>>,
     schedule: String,
+    trace: Trace,
     traced: bool,
 }
 
@@ -137,6 +138,7 @@ impl Bench {
             seed: 0,
             preempt: None,
             schedule: "none raced".to_owned(),
+            trace: Trace::off(),
             traced: false,
         }
     }
@@ -228,6 +230,14 @@ impl Bench {
     pub fn preempt(mut self, name: impl Into<String>, preempt: Arc<dyn Preempt>) -> Self {
         self.schedule = name.into();
         self.preempt = Some(preempt);
+        self
+    }
+
+    /// Where register accesses, memory accesses, packets and lines of the host's log go, except in
+    /// [`Bench::trace_scenario`], which keeps them itself.
+    #[must_use]
+    pub fn trace(mut self, trace: Trace) -> Self {
+        self.trace = trace;
         self
     }
 
@@ -349,7 +359,7 @@ impl Bench {
         let line = Arc::new(Line::default());
         let guest: Arc<dyn DmaMemory> = Arc::new(memory.guest().clone());
         let sink = self.traced.then(|| TraceLog::new(Arc::clone(clock), Arc::clone(&ledger)));
-        let trace = sink.as_ref().map_or_else(Trace::off, |sink| Trace::to(Arc::clone(sink) as _));
+        let trace = sink.as_ref().map_or_else(|| self.trace.clone(), |sink| Trace::to(Arc::clone(sink) as _));
         let chipidea = sides::controller(
             self.endpoints,
             self.lpm,

@@ -46,8 +46,8 @@ pub struct BoardConfig {
     pub configuration: Option<u8>,
     /// The host's port.
     pub port: PortPath,
-    /// Whether every register access, memory access and packet goes into the record.
-    pub trace: bool,
+    /// Where every register access, memory access and packet of the controller goes: [`Record::sink`], for example.
+    pub trace: Trace,
     /// Whether the board's console is this process's terminal, with a shell.
     pub shell: bool,
     /// How long each step may take before it counts as failed. An emulated processor is slow, a busy machine slower.
@@ -69,7 +69,7 @@ impl BoardConfig {
             endpoints: 16,
             configuration: None,
             port: HostConfig::default().port,
-            trace: false,
+            trace: Trace::off(),
             shell: false,
             patience: Duration::from_secs(120),
             signal: Arc::default(),
@@ -442,7 +442,6 @@ impl Board {
 fn controller(config: &BoardConfig, record: &Record) -> Result<(PathBuf, ServedController), BoardError> {
     let folder = folder::make().map_err(BoardError::system("no folder for the board's socket"))?;
     let socket = folder.path().join("chipidea");
-    let trace = if config.trace { Trace::to(Arc::new(record.clone())) } else { Trace::off() };
     let (told, folder) = (record.clone(), Mutex::new(Some(folder)));
     let tell = move |event: serve::Event| {
         if event == serve::Event::Connected {
@@ -452,7 +451,7 @@ fn controller(config: &BoardConfig, record: &Record) -> Result<(PathBuf, ServedC
     };
     let told = record.clone();
     let watch = Arc::new(LayoutWatch(move |line| told.add(Side::Device, line)));
-    let controller = ServedController::start(&socket, config.glue, config.endpoints, trace, watch, tell)?;
+    let controller = ServedController::start(&socket, config.glue, config.endpoints, config.trace.clone(), watch, tell)?;
     Ok((socket, controller))
 }
 

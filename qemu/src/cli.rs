@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicUsize;
 use std::thread;
 use std::time::Duration;
 
+use bus::Trace;
 use clap::{Parser, ValueEnum};
 use qemu::{Board, BoardConfig, BoardError, Cache, Entry, Glue, Kernel, Network, Record};
 use scenarios::{PortPath, Speed};
@@ -142,6 +143,9 @@ fn signals(signal: &Arc<AtomicUsize>) -> Result<(), BoardError> {
 fn run(arguments: &Arguments, signal: &Arc<AtomicUsize>) -> Result<(), BoardError> {
     let cache = Cache::open(arguments.cache.as_deref())?;
     let kernel = kernel(arguments, &cache)?;
+    // On a shell's terminal the host's lines must not be taken for the shell's output.
+    let shell = arguments.shell;
+    let record = Record::new(move |entry| print(entry, shell));
     let config = BoardConfig {
         glue: match arguments.glue {
             GlueName::Msm => Glue::Msm,
@@ -156,15 +160,12 @@ fn run(arguments: &Arguments, signal: &Arc<AtomicUsize>) -> Result<(), BoardErro
         endpoints: arguments.endpoints,
         configuration: arguments.configuration,
         port: arguments.port.clone(),
-        trace: arguments.trace,
-        shell: arguments.shell,
+        trace: if arguments.trace { record.sink() } else { Trace::off() },
+        shell,
         patience: Duration::from_secs(arguments.patience),
         signal: Arc::clone(signal),
         ..BoardConfig::new(kernel)
     };
-    // On a shell's terminal the host's lines must not be taken for the shell's output.
-    let shell = arguments.shell;
-    let record = Record::new(move |entry| print(entry, shell));
     let mut board = Board::start(&cache, &config, record, None)?;
     if shell {
         return board.watch_to_the_end();

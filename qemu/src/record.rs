@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bus::{Event, TraceSink};
+use bus::{Event, Trace, TraceSink};
 use parking_lot::Mutex;
 
 /// Who said something.
@@ -61,6 +61,12 @@ impl Record {
     #[must_use]
     pub fn new(listener: impl Fn(&Entry) + Send + Sync + 'static) -> Self {
         Self(Arc::new(Shared { began: Instant::now(), entries: Mutex::default(), listener: Box::new(listener) }))
+    }
+
+    /// A trace whose events are lines of the record.
+    #[must_use]
+    pub fn sink(&self) -> Trace {
+        Trace::to(Arc::new(self.clone()))
     }
 
     /// Adds a line.
