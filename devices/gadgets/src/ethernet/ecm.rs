@@ -53,11 +53,13 @@ pub(super) struct Ecm {
     next: Next,
     /// Whether the data interface has its endpoints.
     active: bool,
+    /// Whether it ever had: that is what the host is told (`is_open`, which only an interface that goes down takes back).
+    open: bool,
 }
 
 impl Ecm {
     pub(super) fn new() -> Self {
-        Self { notify: Notify::new(ECM_NOTIFY), next: Next::Nothing, active: false }
+        Self { notify: Notify::new(ECM_NOTIFY), next: Next::Nothing, active: false, open: false }
     }
 
     pub(super) fn set_alternate(
@@ -78,9 +80,12 @@ impl Ecm {
                 if alternate == 1 {
                     link.connect(udc, Framing::Ecm, filter::DEFAULT)?;
                     self.active = true;
+                    self.open = true;
+                    // The network interface is up (`ecm_open`): it is told here, and again below.
+                    self.tell_connection(udc, link);
+                    link.refill(udc);
                 }
-                self.next = Next::Connection;
-                self.tell(udc, link);
+                self.tell_connection(udc, link);
                 Ok(())
             }
             _ => Err(Stall),
@@ -116,6 +121,12 @@ impl Ecm {
         self.tell(udc, link);
     }
 
+    /// Begins the notifications anew (`ecm_notify`).
+    fn tell_connection(&mut self, udc: &mut dyn Udc, link: &mut Link) {
+        self.next = Next::Connection;
+        self.tell(udc, link);
+    }
+
     /// Sends the next notification if none is in flight (`ecm_do_notify`).
     pub(super) fn tell(&mut self, udc: &mut dyn Udc, link: &mut Link) {
         if self.notify.is_busy() {
@@ -127,7 +138,7 @@ impl Ecm {
         let (data, then) = match self.next {
             Next::Nothing => return,
             Next::Connection => {
-                let connection = notification(NETWORK_CONNECTION, u16::from(self.active), 0);
+                let connection = notification(NETWORK_CONNECTION, u16::from(self.open), 0);
                 (connection.as_bytes().to_vec(), Next::Speed)
             }
             Next::Speed => {

@@ -216,7 +216,7 @@ impl Link {
         self.frames.outgoing.carrier = on;
     }
 
-    /// Enables the endpoints and fills the receive queue (`gether_connect`).
+    /// Enables the endpoints (`gether_connect`). [`Link::refill`] fills the receive queue then (`eth_start`).
     pub(super) fn connect(&mut self, udc: &mut dyn Udc, framing: Framing, filter: u16) -> Result<(), Stall> {
         self.disconnect(udc);
         let speed = enable_both(udc, &BULK_IN, &BULK_OUT)?;
@@ -229,7 +229,6 @@ impl Link {
         outgoing.carrier = true;
         outgoing.filter = filter;
         outgoing.room = self.depth;
-        self.refill(udc);
         Ok(())
     }
 

@@ -98,7 +98,11 @@ impl Rndis {
                 self.notify.enable(udc)
             }
             // Frames may flow before the host has set a filter, only broadcasts may not (`rndis_set_alt`).
-            (DATA_INTERFACE, 0) => link.connect(udc, Framing::Rndis, 0),
+            (DATA_INTERFACE, 0) => {
+                link.connect(udc, Framing::Rndis, 0)?;
+                link.refill(udc);
+                Ok(())
+            }
             _ => Err(Stall),
         }
     }

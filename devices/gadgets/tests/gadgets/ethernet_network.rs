@@ -220,9 +220,13 @@ fn the_ecm_function_tells_connection_and_speed() {
         // The first was in flight when the host chose the alternate.
         let told: Vec<_> = std::iter::from_fn(|| host.receive(2)).collect();
         assert_eq!(told, [connection(0), connection(1), change.clone()]);
+        // Chosen again, the connection is told twice; and it stays, as in f_ecm.c, without its endpoints.
+        host.set_interface(1, 1).unwrap();
+        let told: Vec<_> = std::iter::from_fn(|| host.receive(2)).collect();
+        assert_eq!(told, [connection(1), connection(1), change.clone()]);
         host.set_interface(1, 0).unwrap();
         let told: Vec<_> = std::iter::from_fn(|| host.receive(2)).collect();
-        assert_eq!(told, [connection(0), change]);
+        assert_eq!(told, [connection(1), change]);
     }
 }
 
