@@ -26,6 +26,7 @@ pub(crate) struct Capabilities {
 
 /// dTD +4.
 #[bitfield(u32)]
+#[derive(PartialEq, Eq)]
 pub(crate) struct Token {
     #[bits(3)]
     __: u8,
@@ -116,6 +117,11 @@ pub(crate) struct Pages([u32; 5]);
 impl Pages {
     pub(crate) fn of(overlay: &Dtd) -> Self {
         Self(overlay.pages.map(U32::get))
+    }
+
+    /// The pointer to the page behind that of `pointer`, as a buffer in one piece has it.
+    pub(crate) const fn following(pointer: u32) -> u32 {
+        (pointer & !(PAGE - 1)).wrapping_add(PAGE)
     }
 
     pub(crate) fn store(self, overlay: &mut Dtd) {

@@ -40,7 +40,8 @@ pub static BUFFER: Kind = Kind {
 };
 
 fn endpoint(slot: u32, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    write!(f, "ep{} {}", slot >> 1, if slot & 1 == 1 { "IN" } else { "OUT" })
+    // There are 32.
+    write!(f, "{}", Slot::from_number(slot as u8))
 }
 
 pub(crate) const fn dqh(slot: Slot, field: &'static str) -> Belief {

@@ -11,6 +11,7 @@
 //! - [`Register`]: the register table, as data; [`RegisterEvent`] and [`Refused`] in traces
 //! - SETUP and packets (`transfer.rs`), `prime.rs`, `retire.rs`
 //! - [`DQH`], [`DTD`], [`BUFFER`]: what the controller takes pieces of memory for, said with every access
+//! - [`Traffic`]: a trace told as what the driver did, so that drivers can be compared
 //! - [`ENDPTLISTADDR`]: what it assumes of memory, shown to the watch when that register is written, before masking
 //! - a ULPI PHY behind the viewport, and the registers that Linux's msm glue touches
 //!
@@ -67,6 +68,7 @@ mod registers;
 mod retire;
 mod slot;
 mod trace;
+mod traffic;
 mod transfer;
 mod ulpi;
 
@@ -76,3 +78,4 @@ pub use kinds::{BUFFER, DQH, DTD};
 pub use layout::ENDPTLISTADDR;
 pub use register_map::{Register, WriteMasks};
 pub use trace::{Refused, RegisterEvent};
+pub use traffic::{Section, Traffic};

@@ -1,5 +1,7 @@
 //! Endpoints as the controller numbers them.
 
+use std::fmt;
+
 use usb::{Direction, EndpointAddress};
 
 /// One direction of one endpoint: 2·endpoint + (IN ? 1 : 0), its place in the dQH table. Below 32.
@@ -14,6 +16,11 @@ impl Slot {
     /// From the bit number in PRIME, FLUSH, STAT and COMPLETE: n for OUT n, n + 16 for IN n.
     pub(crate) const fn from_bit(bit: u32) -> Self {
         Self(((bit & 15) << 1 | (bit >> 4 & 1)) as u8)
+    }
+
+    /// From its place in the dQH table, below 32.
+    pub(crate) const fn from_number(number: u8) -> Self {
+        Self(number & 31)
     }
 
     pub(crate) const fn bit(self) -> u32 {
@@ -41,5 +48,12 @@ impl Slot {
             number: self.endpoint(),
             direction: if self.is_in() { Direction::In } else { Direction::Out },
         }
+    }
+}
+
+impl fmt::Display for Slot {
+    /// `ep1 IN`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ep{} {}", self.endpoint(), if self.is_in() { "IN" } else { "OUT" })
     }
 }
