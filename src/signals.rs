@@ -88,9 +88,9 @@ impl Signals {
     }
 }
 
-/// As a shell shows that a signal ended a program.
+/// As a shell shows that a signal ended a program; but for SIGHUP, whose 129 would be wrong usage.
 pub(crate) fn ended_by(signal: i32) -> ExitCode {
-    ExitCode::from(u8::try_from(128 + signal).unwrap_or(255))
+    ExitCode::from(u8::try_from(128 + signal).unwrap_or(255).max(130))
 }
 
 fn pid(child: &Child) -> Option<Pid> {

@@ -1,6 +1,7 @@
 //! A board: QEMU, the controller in this process, and the host at the other end of its cable.
 
 use std::path::PathBuf;
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -98,6 +99,8 @@ pub struct Board {
     record: Record,
     device: Option<LiveDevice>,
     progress: Progress,
+    /// QEMU's last word.
+    said: Option<String>,
     patience: Duration,
     signal: Arc<AtomicUsize>,
 }
@@ -134,6 +137,8 @@ enum Progress {
 enum Happened {
     /// A line of its console, or its end.
     Console(Option<String>),
+    /// A line of QEMU's own.
+    QemuSaid(String),
     /// QEMU has nothing more to say.
     QemuEnded,
     Arrived(LiveDevice),
@@ -191,6 +196,7 @@ impl Board {
             record,
             device: None,
             progress: Progress::Kernel,
+            said: None,
             patience: config.patience,
             signal: Arc::clone(&config.signal),
         })
@@ -212,17 +218,21 @@ impl Board {
     pub fn init(&mut self) -> Result<(), BoardError> {
         let booted = self.wait("init", |board, _| (board.progress >= Progress::Init).then_some(()));
         booted.map_err(|error| match error {
-            BoardError::Patience { patience, .. } => self.not_booted(patience),
-            BoardError::Board(last) if self.progress == Progress::Kernel => {
-                BoardError::Boot { patience: self.patience, last }
+            BoardError::Patience { patience, .. } => {
+                let last = self.record.last(Side::Board).unwrap_or_else(|| "its console is empty".to_owned());
+                BoardError::Boot(format!("not within {} s: {last}", patience.as_secs()))
+            }
+            BoardError::Panic(line) | BoardError::Board(line) if self.progress == Progress::Kernel => {
+                BoardError::Boot(line)
             }
             error => error,
         })
     }
 
-    fn not_booted(&self, patience: Duration) -> BoardError {
-        let last = self.record.last(Side::Board).unwrap_or_else(|| "its console is empty".to_owned());
-        BoardError::Boot { patience, last }
+    /// Whether the board takes commands.
+    #[must_use]
+    pub fn obeys(&self) -> bool {
+        self.progress == Progress::Ready
     }
 
     /// Waits until the host has enumerated the board's device.
@@ -323,15 +333,24 @@ impl Board {
         }
     }
 
-    fn ended_well(&mut self) -> Result<bool, BoardError> {
-        let end = Instant::now() + self.patience;
-        while Instant::now() < end {
-            if let Some(status) = self.machine.ended()? {
-                return Ok(status.success());
+    /// Whether the machine has switched itself off.
+    ///
+    /// # Errors
+    /// [`BoardError::System`].
+    pub fn ended_well(&mut self) -> Result<bool, BoardError> {
+        Ok(self.ended()?.is_some_and(|status| status.success()))
+    }
+
+    /// How QEMU ended, which it is about to.
+    fn ended(&mut self) -> Result<Option<ExitStatus>, BoardError> {
+        let end = Instant::now() + LAST_WORDS;
+        loop {
+            let ended = self.machine.ended()?;
+            if ended.is_some() || Instant::now() > end {
+                return Ok(ended);
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        Ok(false)
     }
 
     /// Lets what happens happen, for `time` or until something goes wrong.
@@ -407,11 +426,14 @@ impl Board {
     fn take(&mut self, happened: Happened) -> Result<Option<Marker>, BoardError> {
         match happened {
             Happened::Console(Some(line)) => match Marker::parse(&line) {
+                Some(Marker::Failure(text)) if text.contains("can't change directory to") => {
+                    return Err(BoardError::Kernel(format!("the modules are another kernel's: {text}")));
+                }
                 Some(Marker::Failure(text)) => return Err(BoardError::Board(text)),
                 None if is_fatal(&line) => {
                     // The record takes the rest.
                     std::thread::sleep(LAST_WORDS);
-                    return Err(BoardError::Board(line));
+                    return Err(BoardError::Panic(line));
                 }
                 marker => {
                     self.progress = match marker {
@@ -423,6 +445,13 @@ impl Board {
                     return Ok(marker);
                 }
             },
+            Happened::QemuSaid(line) => {
+                let lost = is_lost(&line);
+                self.said = Some(line.clone());
+                if lost {
+                    return Err(BoardError::Qemu(format!("the controller did not answer in time: {line}")));
+                }
+            }
             Happened::Console(None) | Happened::QemuEnded => return Err(self.qemu_ended()),
             Happened::Arrived(device) => self.device = Some(device),
             Happened::Left => self.device = None,
@@ -432,8 +461,10 @@ impl Board {
     }
 
     fn qemu_ended(&mut self) -> BoardError {
-        let last = self.record.last(Side::Qemu).unwrap_or_default();
-        BoardError::Qemu(last)
+        let status =
+            self.ended().ok().flatten().map_or_else(|| "its console is closed".to_owned(), |status| status.to_string());
+        let said = self.said.as_ref().map_or_else(String::new, |line| format!(": {line}"));
+        BoardError::Qemu(format!("it ended, {status}{said}"))
     }
 }
 
@@ -451,7 +482,8 @@ fn controller(config: &BoardConfig, record: &Record) -> Result<(PathBuf, ServedC
     };
     let told = record.clone();
     let watch = Arc::new(LayoutWatch(move |line| told.add(Side::Device, line)));
-    let controller = ServedController::start(&socket, config.glue, config.endpoints, config.trace.clone(), watch, tell)?;
+    let controller =
+        ServedController::start(&socket, config.glue, config.endpoints, config.trace.clone(), watch, tell)?;
     Ok((socket, controller))
 }
 
@@ -467,13 +499,29 @@ fn console(record: &Record, sender: &Sender<Happened>) -> impl FnMut(Option<Stri
     }
 }
 
-/// What takes QEMU's own messages.
+/// What takes QEMU's own messages. One that comes again and again is kept once.
 fn errors(record: &Record, sender: Sender<Happened>) -> impl FnMut(Option<String>) + Send + 'static {
-    let record = record.clone();
-    move |line| match line {
-        Some(line) => record.add(Side::Qemu, line),
-        None => drop(sender.send(Happened::QemuEnded)),
+    let (record, mut lost) = (record.clone(), false);
+    move |line| {
+        let happened = match line {
+            Some(_) if lost => return,
+            Some(line) => {
+                lost = is_lost(&line);
+                record.add(Side::Qemu, &line);
+                Happened::QemuSaid(line)
+            }
+            None => Happened::QemuEnded,
+        };
+        // Nobody may wait any more.
+        let _ = sender.send(happened);
     }
+}
+
+/// What QEMU says when an access to the controller had no answer, or another's: this process was stopped for seconds.
+/// From then on nothing that the board does means anything.
+fn is_lost(line: &str) -> bool {
+    line.contains("vfio")
+        && ["timed out", "unexpected reply", "bad header", "failed: "].iter().any(|text| line.contains(text))
 }
 
 /// The host's log, as part of the record.

@@ -39,7 +39,7 @@ impl Cache {
         let base = || variable("XDG_CACHE_HOME").or_else(|| variable("HOME").map(|home| home.join(".cache")));
         let folder = folder.map(Path::to_owned).or_else(|| variable(VARIABLE));
         let folder = folder.or_else(|| base().map(|base| base.join("poolproof")));
-        let folder = folder.ok_or_else(|| BoardError::Setup("there is no home for a cache: name one".to_owned()))?;
+        let folder = folder.ok_or_else(|| BoardError::Usage("there is no home for a cache: name one".to_owned()))?;
         // The scripts are part of the source tree, as this package is.
         let cache = Self { folder, scripts: PathBuf::from(env!("CARGO_MANIFEST_DIR")) };
         if cache.qemu().exists() {
@@ -64,12 +64,13 @@ impl Cache {
     /// A stock kernel by its series, such as `6.1` or `newest`.
     ///
     /// # Errors
-    /// [`BoardError::Setup`], if it was not brought.
+    /// [`BoardError::Kernel`], if it was not brought.
     pub fn kernel(&self, series: &str) -> Result<Kernel, BoardError> {
         let folder = self.folder.join("kernels").join(series);
         let kernel = Kernel { image: folder.join("Image"), initramfs: folder.join("initramfs.cpio") };
         if let Some(file) = [&kernel.image, &kernel.initramfs].into_iter().find(|file| !file.is_file()) {
-            return Err(BoardError::Setup(format!("kernel {series} is not there ({})", file.display())));
+            let run = format!("kernel {series} is not there ({}): run qemu/setup --kernels {series}", file.display());
+            return Err(BoardError::Kernel(run));
         }
         Ok(kernel)
     }
@@ -78,13 +79,14 @@ impl Cache {
     /// cache, and made again when they have changed.
     ///
     /// # Errors
-    /// [`BoardError::Kernel`], if one of them is not there; [`BoardError::Setup`] if no user land can be made of them.
+    /// [`BoardError::Kernel`], if one of them is not there; [`BoardError::Script`] if no user land can be made of them.
     pub fn own_kernel(&self, image: &Path, modules: &Path) -> Result<Kernel, BoardError> {
         if !image.is_file() {
             return Err(BoardError::Kernel(format!("{} is no file", image.display())));
         }
-        if !modules.is_dir() {
-            return Err(BoardError::Kernel(format!("{} is no folder with modules", modules.display())));
+        if !has_modules(modules) {
+            let expected = "expected lib/modules/VERSION/modules.dep in it, as `make modules_install` writes it";
+            return Err(BoardError::Kernel(format!("{} is no folder with modules: {expected}", modules.display())));
         }
         let failed = |error: io::Error| BoardError::System { what: "the cache cannot be written", error };
         let path = modules.canonicalize().map_err(failed)?;
@@ -95,10 +97,17 @@ impl Cache {
         let initramfs = folder.join(format!("{:016x}.cpio", hasher.finish()));
         let mut script = Command::new(self.scripts.join("initramfs"));
         script.arg("--modules").arg(modules).arg("--output").arg(&initramfs).arg("--cache").arg(&self.folder);
-        let made = script.output().map_err(|error| BoardError::Setup(format!("qemu/initramfs: {error}")))?;
+        let made = script.output().map_err(|error| BoardError::Script(format!("qemu/initramfs: {error}")))?;
         if made.status.success() {
             return Ok(Kernel { image: image.to_owned(), initramfs });
         }
-        Err(BoardError::Setup(String::from_utf8_lossy(&made.stderr).trim().to_owned()))
+        Err(BoardError::Script(String::from_utf8_lossy(&made.stderr).trim().to_owned()))
     }
+}
+
+/// Whether depmod(8) has been in a folder, or in one of its lib/modules.
+fn has_modules(folder: &Path) -> bool {
+    let versions = fs::read_dir(folder.join("lib/modules")).into_iter().flatten().flatten();
+    let mut folders = versions.map(|entry| entry.path()).chain([folder.to_owned()]);
+    folders.any(|folder| folder.join("modules.dep").is_file())
 }

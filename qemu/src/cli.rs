@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::thread;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use bus::Trace;
 use clap::{Parser, ValueEnum};
 use qemu::{Board, BoardConfig, BoardError, Cache, Entry, Glue, Kernel, Network, Record};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use scenarios::{PortPath, Speed};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -19,7 +21,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 /// Prints what board, host and controller say, each line with the time since the board was switched on. What is typed goes
 /// to the board, a command a line: `help` names them.
 #[derive(Parser, Debug)]
-#[command(name = "qemu/board", version, after_help = EXIT)]
+#[command(name = "qemu/board", bin_name = "qemu/board", version, after_help = EXIT)]
 struct Arguments {
     /// The kernel: a series that qemu/setup brought (6.1, 6.12, newest), or an image of your own
     #[arg(long, value_name = "SERIES|IMAGE", default_value = "6.12")]
@@ -45,8 +47,8 @@ struct Arguments {
     #[arg(long, value_enum, default_value_t = SpeedName::High)]
     speed: SpeedName,
 
-    /// Endpoint numbers of the controller, 2 to 16
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u8).range(2..=16))]
+    /// Endpoint numbers of the controller, 4 to 16: with fewer no gadget finds its endpoints
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u8).range(4..=16))]
     endpoints: u8,
 
     /// The configuration that the host selects, instead of the one that Linux would
@@ -57,7 +59,7 @@ struct Arguments {
     #[arg(long, value_name = "PATH", default_value = "5-1.3")]
     port: PortPath,
 
-    /// Enumerate, send data through the gadget, switch the board off
+    /// Enumerate, ping an Ethernet gadget, switch the board off
     #[arg(long, conflicts_with = "shell")]
     once: bool,
 
@@ -103,9 +105,14 @@ enum SpeedName {
 
 fn gadget(text: &str) -> Result<String, String> {
     const KINDS: [&str; 5] = ["ether", "source-sink", "serial", "mass-storage", "none"];
-    match text.split(',').find(|kind| !KINDS.contains(kind)) {
+    let kinds: Vec<&str> = text.split(',').collect();
+    if let Some(kind) = kinds.iter().find(|kind| !KINDS.contains(kind)) {
+        return Err(format!("{kind:?} is none of {}", KINDS.join(", ")));
+    }
+    match kinds.iter().enumerate().find(|(at, kind)| kinds[..*at].contains(kind)) {
+        Some((_, kind)) => Err(format!("{kind} stands there twice")),
+        None if kinds.len() > 1 && kinds.contains(&"none") => Err("none goes with no other".to_owned()),
         None => Ok(text.to_owned()),
-        Some(kind) => Err(format!("{kind:?} is none of {}", KINDS.join(", "))),
     }
 }
 
@@ -141,11 +148,14 @@ fn signals(signal: &Arc<AtomicUsize>) -> Result<(), BoardError> {
 }
 
 fn run(arguments: &Arguments, signal: &Arc<AtomicUsize>) -> Result<(), BoardError> {
+    check(arguments)?;
     let cache = Cache::open(arguments.cache.as_deref())?;
     let kernel = kernel(arguments, &cache)?;
     // On a shell's terminal the host's lines must not be taken for the shell's output.
     let shell = arguments.shell;
-    let record = Record::new(move |entry| print(entry, shell));
+    let printer = Printer::start(shell)?;
+    let lines = printer.lines();
+    let record = Record::new(move |entry| lines(entry));
     let config = BoardConfig {
         glue: match arguments.glue {
             GlueName::Msm => Glue::Msm,
@@ -166,42 +176,127 @@ fn run(arguments: &Arguments, signal: &Arc<AtomicUsize>) -> Result<(), BoardErro
         signal: Arc::clone(signal),
         ..BoardConfig::new(kernel)
     };
-    let mut board = Board::start(&cache, &config, record, None)?;
-    if shell {
-        return board.watch_to_the_end();
+    let verdict = drive(&cache, &config, record, arguments);
+    printer.finish();
+    if let Some(scope) = verdict? {
+        let _ = writeln!(io::stdout(), "\nNO FAILURE FOUND\nscope: {scope}");
     }
-    let done = if arguments.once { once(&mut board, arguments) } else { stay(&mut board).map(|()| String::new()) };
-    if let Err(BoardError::Host(_) | BoardError::Patience { .. } | BoardError::Data(_)) = &done {
+    Ok(())
+}
+
+/// What clap cannot see.
+fn check(arguments: &Arguments) -> Result<(), BoardError> {
+    if arguments.once && arguments.gadget == "none" {
+        return Err(BoardError::Usage("--once needs a gadget: without one there is no device to enumerate".to_owned()));
+    }
+    let own = ["poolproof.glue=", "poolproof.gadget=", "poolproof.shell"];
+    if let Some(word) = own.iter().find(|word| arguments.append.contains(*word)) {
+        return Err(BoardError::Usage(format!("--append has {word}, which --glue, --gadget and --shell are for")));
+    }
+    if arguments.modules.is_none() && arguments.kernel.contains('/') {
+        return Err(BoardError::Usage(format!("{}: an image of your own needs --modules DIR", arguments.kernel)));
+    }
+    Ok(())
+}
+
+/// Switches the board on and lets it do what was asked for. The scope of what was exercised, with `--once`.
+fn drive(
+    cache: &Cache,
+    config: &BoardConfig,
+    record: Record,
+    arguments: &Arguments,
+) -> Result<Option<String>, BoardError> {
+    if arguments.shell {
+        let _terminal = Terminal::save();
+        return Board::start(cache, config, record, None)?.watch_to_the_end().map(|()| None);
+    }
+    let mut board = Board::start(cache, config, record, None)?;
+    let done = if arguments.once { once(&mut board, arguments).map(Some) } else { stay(&mut board).map(|()| None) };
+    if let Err(BoardError::Host(_) | BoardError::Patience { .. } | BoardError::Data(_)) = &done
+        && board.obeys()
+    {
         // What the driver has for the controller. A board that is dead says nothing, and that is said.
         if let Err(error) = board.command("debugfs qheads requests registers") {
             let _ = writeln!(io::stderr(), "qemu/board: the board tells nothing of its driver: {error}");
         }
     }
     let scope = done?;
-    board.power_off()?;
-    let _ = writeln!(io::stdout(), "\nNO FAILURE FOUND\nscope: {scope}");
-    Ok(())
+    if scope.is_some() {
+        board.power_off()?;
+    }
+    Ok(scope)
 }
 
 fn kernel(arguments: &Arguments, cache: &Cache) -> Result<Kernel, BoardError> {
     match &arguments.modules {
         Some(modules) => cache.own_kernel(arguments.kernel.as_ref(), modules),
-        None if arguments.kernel.contains('/') => {
-            Err(BoardError::Kernel(format!("{}: an image of your own needs --modules DIR", arguments.kernel)))
-        }
         None => cache.kernel(&arguments.kernel),
     }
 }
 
-fn print(entry: &Entry, to_stderr: bool) {
-    // A reader that went away does not stop the board.
-    let _ = if to_stderr { writeln!(io::stderr(), "{entry}\r") } else { writeln!(io::stdout(), "{entry}") };
+/// Prints on a thread of its own: who reads slowly must not hold up the controller, which says something too.
+struct Printer {
+    lines: Sender<Option<String>>,
+    thread: JoinHandle<()>,
+}
+
+impl Printer {
+    fn start(to_stderr: bool) -> Result<Self, BoardError> {
+        let (lines, waiting) = channel::<Option<String>>();
+        let print = move || {
+            // `None` is the end.
+            for line in waiting.iter().map_while(|line| line) {
+                // A reader that went away does not stop the board.
+                let _ = if to_stderr { writeln!(io::stderr(), "{line}\r") } else { writeln!(io::stdout(), "{line}") };
+            }
+        };
+        let thread = thread::Builder::new().name("printer".to_owned()).spawn(print);
+        let thread = thread.map_err(|error| BoardError::System { what: "no thread", error })?;
+        Ok(Self { lines, thread })
+    }
+
+    /// Takes lines to print.
+    fn lines(&self) -> impl Fn(&Entry) + Send + Sync + 'static {
+        let lines = self.lines.clone();
+        move |entry| drop(lines.send(Some(entry.to_string())))
+    }
+
+    /// Waits until all is printed.
+    fn finish(self) {
+        let _ = self.lines.send(None);
+        let _ = self.thread.join();
+    }
+}
+
+/// The terminal as it was: QEMU, which makes it raw, may be killed.
+struct Terminal(Option<Termios>);
+
+impl Terminal {
+    fn save() -> Self {
+        Self(tcgetattr(io::stdin()).ok())
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        if let Some(saved) = &self.0 {
+            // It may be gone.
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, saved);
+        }
+    }
 }
 
 /// Enumerates the device and sends data through it; says what that covers.
 fn once(board: &mut Board, arguments: &Arguments) -> Result<String, BoardError> {
+    board.init()?;
     let device = board.enumerated()?;
     board.ready()?;
+    if let Some(wanted) = arguments.configuration {
+        let there: Vec<u8> = device.device().configurations().iter().map(|one| one.descriptor.value).collect();
+        if !there.contains(&wanted) {
+            return Err(BoardError::Usage(format!("--configuration {wanted}: the device has {there:?}")));
+        }
+    }
     let mut exercised = vec![format!("{} enumeration", device.device().speed())];
     if arguments.gadget.split(',').any(|kind| kind == "ether") {
         let mut network = Network::bind(&device)?;
@@ -228,13 +323,12 @@ fn once(board: &mut Board, arguments: &Arguments) -> Result<String, BoardError> 
 
 /// Runs until a signal comes, with what is typed for the board.
 fn stay(board: &mut Board) -> Result<(), BoardError> {
-    board.enumerated()?;
-    board.ready()?;
-    let (sender, typed) = std::sync::mpsc::channel();
+    board.init()?;
+    let (sender, typed) = channel();
     // It ends with its input, or with the program.
     let reader = thread::Builder::new().name("typed".to_owned()).spawn(move || {
-        for line in io::stdin().lock().lines().map_while(Result::ok) {
-            if sender.send(line).is_err() {
+        for line in io::stdin().lock().split(b'\n').map_while(Result::ok) {
+            if sender.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
                 return;
             }
         }
@@ -245,10 +339,15 @@ fn stay(board: &mut Board) -> Result<(), BoardError> {
             Ok(()) => {}
             // What goes wrong with a command was said, and what the host sees too: the board stays.
             Err(BoardError::Board(_) | BoardError::Host(_)) => {}
+            // As `poweroff` does.
+            Err(BoardError::Qemu(_)) if board.ended_well()? => return Ok(()),
             Err(error) => return Err(error),
         }
-        for line in typed.try_iter() {
-            board.type_line(&line)?;
+        // Before it takes commands they would be lost.
+        if board.obeys() {
+            for line in typed.try_iter() {
+                board.type_line(&line)?;
+            }
         }
     }
 }

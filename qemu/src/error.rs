@@ -12,9 +12,15 @@ pub enum BoardError {
     /// Something that `qemu/setup` brings is missing.
     #[error("{0}: run qemu/setup")]
     Setup(String),
-    /// The kernel to test is not there.
+    /// What is asked for makes no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// The kernel to test is not there, or not whole.
     #[error("{0}")]
     Kernel(String),
+    /// A script of ours failed.
+    #[error("{0}")]
+    Script(String),
     /// The operating system refused something.
     #[error("{what}: {error}")]
     System {
@@ -29,20 +35,15 @@ pub enum BoardError {
     /// The bus does not start.
     #[error(transparent)]
     Bus(#[from] LiveError),
-    /// QEMU ended, or does not start.
-    #[error("QEMU ended: {0}")]
+    /// QEMU ended, does not start, or has lost the controller.
+    #[error("QEMU: {0}")]
     Qemu(String),
     /// A signal asked for the end.
     #[error("signal {0}")]
     Signal(i32),
     /// The kernel came to no user land: nothing was tested.
-    #[error("the kernel did not start the board's init within {} s: {last}", patience.as_secs())]
-    Boot {
-        /// How long was waited.
-        patience: Duration,
-        /// The last line on its console.
-        last: String,
-    },
+    #[error("the kernel does not come to the board's init: {0}")]
+    Boot(String),
     /// Something was waited for in vain.
     #[error("waited {} s for {what}", patience.as_secs())]
     Patience {
@@ -54,6 +55,9 @@ pub enum BoardError {
     /// The board's user land or its kernel says that something failed.
     #[error("the board: {0}")]
     Board(String),
+    /// The kernel stopped for good.
+    #[error("the kernel: {0}")]
+    Panic(String),
     /// The host gave up on the device.
     #[error("the host: {0}")]
     Host(String),
@@ -72,10 +76,14 @@ impl BoardError {
     #[must_use]
     pub fn exit_status(&self) -> u8 {
         match self {
-            Self::Patience { .. } | Self::Board(_) | Self::Host(_) | Self::Data(_) => 1,
-            Self::Kernel(_) | Self::Boot { .. } => 125,
-            Self::Signal(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX),
-            Self::Setup(_) | Self::System { .. } | Self::Serve(_) | Self::Bus(_) | Self::Qemu(_) => 130,
+            Self::Patience { .. } | Self::Board(_) | Self::Panic(_) | Self::Host(_) | Self::Data(_) => 1,
+            Self::Kernel(_) | Self::Boot(_) => 125,
+            Self::Usage(_) => 129,
+            // 129 would be wrong usage.
+            Self::Signal(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX).max(130),
+            Self::Setup(_) | Self::Script(_) | Self::System { .. } | Self::Serve(_) | Self::Bus(_) | Self::Qemu(_) => {
+                130
+            }
         }
     }
 }

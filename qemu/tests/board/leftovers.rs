@@ -71,7 +71,7 @@ impl Running {
 #[test]
 #[ignore = "needs qemu/setup: run qemu/test"]
 fn smoke_after_a_signal() {
-    for (signal, status) in [("-INT", 130), ("-TERM", 143), ("-HUP", 129)] {
+    for (signal, status) in [("-INT", 130), ("-TERM", 143), ("-HUP", 130)] {
         let running = Running::until("New USB device found", signal);
         running.kill(signal);
         assert_eq!(running.ended(), Some(status), "{signal}");
