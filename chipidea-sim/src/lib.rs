@@ -48,6 +48,22 @@
 //! - Isochronous: Mult (MultO for IN) packets to a dTD, TR_ERR when an IN dTD has bytes left then. The wire has no answer
 //!   without a handshake, so an OUT that was taken says ACK.
 //!
+//! # Held against kernels
+//! Linux's ci_hdrc of 6.1, 6.12 and 7.3 was held against a port of it on this model ([`Traffic`]; test `differential` of package
+//! `qemu`): enumeration, refusals, halts, suspend, resets, data, cable. That says what a driver does and relies on, nothing of
+//! silicon. Of the facts above a kernel bears out what is in its hands: it writes and expects the registers and words that are
+//! here, and no derivation was contradicted. Those that it meets:
+//! - ATDTW goes when the controller touches any list, not only the one that grows: the kernel's loop tries again then.
+//! - URI and PCI in one interrupt: reset first, then the speed is read. SLI is masked until the first reset's handler ends.
+//! - After a bus reset the type bits of ENDPTCTRL are still there, and read back with the next enable; nothing depends on
+//!   them, nor on ENDPTSTAT: the reset's handler flushes everything before it primes anything.
+//! - A stall bit of endpoint 0 reads back at the first look; it is set after ENDPTSETUPSTAT was cleared.
+//!
+//! Those that it never meets, so that they stay open: SLOM = 0 (it is 1 at once after each reset), a prime of a slot that is
+//! primed, a stall or a prime while ENDPTSETUPSTAT is set (the host waited for the driver), SLI at a resume (acknowledged
+//! long before), packets that are too long, memory that does not answer, a max packet of 0, isochronous endpoints. Of an
+//! overlay ci_hdrc reads the token alone, to clear ACTIVE and HALTED: which other bytes are written back makes no difference.
+//!
 //! # Not implemented
 //! Host mode and the OTG state machine, test modes (both are refused, with a [`Refused`] event), PING and NYET, the NAK
 //! and start-of-frame interrupts (NAKI, SRI) and ENDPTNAK, the 1 ms OTG timer, general purpose timers, interrupt

@@ -35,6 +35,9 @@
 //! - A wedge outlives its endpoint, and a refused halt.
 //! - Nothing of an endpoint is flushed or disabled before the speed is known.
 //!
+//! What it writes, and every dQH and dTD that the controller finds in memory, is held against stock kernels 6.1, 6.12 and 7.3
+//! (test `differential` of package `qemu`, with its snapshots).
+//!
 //! # Where it differs from ci_hdrc
 //! Requests:
 //! - A request that fails comes back with its error, and the next is primed; ci_hdrc leaves it on the queue, and with it
@@ -57,7 +60,8 @@
 //! VBUS and pull-up:
 //! - A change of VBUS is handled in the interrupt, and the pull-up with it: off first, then
 //!   [`disconnect`](usb::Gadget::disconnect), then USBINTR. In Linux they are two work items (`ci_otg_work`,
-//!   `vbus_event_work`): the pull-up may go on or off a little later than the rest, and `disconnect` is called by both.
+//!   `vbus_event_work`): the pull-up may go on or off a little later than the rest, and `disconnect` is called by both. On
+//!   kernels it was seen to go anywhere from the last disabled endpoint to after the last flush, and on after the rest.
 //! - [`pullup`](usb::Udc::pullup) waits for VBUS, and off tells the gadget nothing; `usb_gadget_disconnect` calls its
 //!   `disconnect`.
 //! - A controller without OTGSC always has VBUS; ci_hdrc of 6.1 never attaches one.
