@@ -74,7 +74,7 @@ fn run(
     let runtime = Builder::new_current_thread().enable_time().build();
     let runtime = runtime.map_err(|error| BoardError::System { what: "no event loop", error })?;
     let settle = || runtime.block_on(scenario::settle(traffic));
-    let mut board = Board::start(cache, config, record.clone())?;
+    let mut board = Board::start(cache, config, record.clone(), None)?;
     // The host powers its port when it begins. The kernel has no driver for the controller yet.
     board.init()?;
     board.unplug();
