@@ -42,7 +42,7 @@ fn ends_by(mut child: Child, signal: &str, status: i32) {
 #[test]
 fn the_arguments_for_qemu_are_printed_and_a_signal_ends_it() {
     let folder = folder("arguments");
-    for (signal, status) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
+    for (signal, status) in [("INT", 130), ("TERM", 143), ("HUP", 130)] {
         let socket = folder.join("board.sock");
         let (child, mut out) = start(&[], &socket);
         let text = lines_to(&mut out, "  vng").join("\n");
