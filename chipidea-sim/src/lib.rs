@@ -62,7 +62,8 @@
 //! Those that it never meets, so that they stay open: SLOM = 0 (it is 1 at once after each reset), a prime of a slot that is
 //! primed, a stall or a prime while ENDPTSETUPSTAT is set (the host waited for the driver), SLI at a resume (acknowledged
 //! long before), packets that are too long, memory that does not answer, a max packet of 0, isochronous endpoints. Of an
-//! overlay ci_hdrc reads the token alone, to clear ACTIVE and HALTED: which other bytes are written back makes no difference.
+//! overlay ci_hdrc reads the token, to clear ACTIVE and HALTED, and the next pointer, to set T: which other bytes are written
+//! back makes no difference to it.
 //!
 //! # Not implemented
 //! Host mode and the OTG state machine, test modes (both are refused, with a [`Refused`] event), PING and NYET, the NAK
