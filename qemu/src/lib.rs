@@ -17,6 +17,7 @@
 
 mod board;
 mod cache;
+mod config;
 mod console;
 mod error;
 mod folder;
@@ -24,8 +25,9 @@ mod machine;
 mod network;
 mod record;
 
-pub use board::{Board, BoardConfig};
+pub use board::Board;
 pub use cache::{Cache, Kernel};
+pub use config::BoardConfig;
 pub use console::Marker;
 pub use error::BoardError;
 pub use machine::{Boot, Machine};
