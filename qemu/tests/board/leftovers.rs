@@ -21,7 +21,7 @@ impl Running {
         let folder = std::env::temp_dir().join(format!("leftovers-{}-{name}", std::process::id()));
         fs::create_dir(&folder).expect("a folder");
         let mut command = Command::new(env!("CARGO_BIN_EXE_qemu-board"));
-        command.env("TMPDIR", &folder).stdin(Stdio::null()).stdout(Stdio::piped());
+        command.args(["--kernel", "6.1"]).env("TMPDIR", &folder).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("it starts");
         let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
         let mut line = String::new();
