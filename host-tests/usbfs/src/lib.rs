@@ -11,8 +11,8 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use usb::urb::{Urb, UrbDone, UrbError};
-//! use usb::{EndpointAddress, Speed};
+//! use usbfs_shim::usb::urb::{Urb, UrbDone, UrbError};
+//! use usbfs_shim::usb::{EndpointAddress, Speed};
 //! use usbfs_shim::{Backend, DeviceInfo, Done};
 //!
 //! /// Stalls whatever it is asked.
@@ -144,3 +144,5 @@ pub use info::DeviceInfo;
 pub use program::{Unreachable, reachable};
 pub use root::ROOT_VARIABLE;
 pub use server::{LIBRARY_VARIABLE, Server, library, serve};
+/// What transfers and descriptors are made of.
+pub use usb;
