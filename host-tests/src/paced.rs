@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bus::{IrqLine, Mmio, Width};
-use chipidea_sim::Chipidea;
 use devices::Device;
 use parking_lot::Mutex;
 use usb::wire::{Burst, DataPid, Handshake, HostAck, InReply, PortListener, Target};
@@ -38,9 +37,9 @@ impl Activity {
     }
 }
 
-/// The device, with its driver's accesses noted.
+/// A device, with its driver's accesses noted.
 pub(crate) struct WatchedDevice {
-    pub(crate) device: Arc<Chipidea>,
+    pub(crate) device: Arc<dyn Device>,
     pub(crate) activity: Arc<Activity>,
 }
 
@@ -87,9 +86,9 @@ impl IrqLine for WatchedLine {
     }
 }
 
-/// The controller's port, busy while its driver is.
+/// A controller's port, busy while its driver is.
 pub(crate) struct PacedPort {
-    pub(crate) port: Arc<Chipidea>,
+    pub(crate) port: Arc<dyn UsbPort>,
     pub(crate) activity: Arc<Activity>,
 }
 
@@ -111,7 +110,7 @@ impl UsbPort for PacedPort {
     }
 
     fn reset(&self, max: Speed) -> Option<Speed> {
-        UsbPort::reset(&*self.port, max)
+        self.port.reset(max)
     }
 
     fn suspend(&self) {

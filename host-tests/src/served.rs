@@ -72,7 +72,6 @@ impl<F: Fn(String) + Send + Sync> Watch for LayoutWatch<F> {
 
     fn layout(&self, contract: &'static LayoutContract, written: DmaAddr, count: u32) {
         let used = DmaAddr(written.0 & !(contract.align - 1));
-        // 0 is a driver that takes its address away.
         if used != written {
             let LayoutContract { register, statement, kind, align, .. } = contract;
             (self.0)(format!(
@@ -168,10 +167,10 @@ impl ServedController {
         let activity = Arc::new(Activity::default());
         let line = WatchedLine { line: slot.line(0), activity: Arc::clone(&activity) };
         let controller = Chipidea::new(glue.controller(endpoints), dma, Arc::new(line));
-        let device = WatchedDevice { device: Arc::clone(&controller), activity: Arc::clone(&activity) };
+        let device = WatchedDevice { device: Arc::clone(&controller) as _, activity: Arc::clone(&activity) };
         let function = Arc::new(PciFunction::new(slot, Arc::new(device)));
         let service = Service::start(path, function, memory, events)?;
-        let port = Arc::new(PacedPort { port: Arc::clone(&controller), activity });
+        let port = Arc::new(PacedPort { port: Arc::clone(&controller) as _, activity });
         Ok(Self { controller, port, _service: service })
     }
 
@@ -277,5 +276,24 @@ impl std::fmt::Display for ServedEvent {
             Self::Host(line) => line.fmt(f),
             Self::Layout(line) => write!(f, "chipidea: {line}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    #[test]
+    fn only_an_address_that_the_hardware_masks_is_told() {
+        let lines = Mutex::new(Vec::new());
+        let watch = LayoutWatch(|line| lines.lock().push(line));
+        for written in [0x4190_3fc0, 0x4190_3800, 0] {
+            watch.layout(&chipidea_sim::ENDPTLISTADDR, DmaAddr(written), 32);
+        }
+        let lines = lines.into_inner();
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].contains("= 0x41903fc0, of which the hardware uses 0x41903800"), "{}", lines[0]);
     }
 }

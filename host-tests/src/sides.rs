@@ -1,4 +1,5 @@
-//! The sides that a bench has unless it is told otherwise: the only place that names a concrete model or driver.
+//! The sides that a bench has unless it is told otherwise: with `served`, which gives virtual machines their controller, the
+//! only place that names a concrete model or driver.
 
 use std::sync::Arc;
 
