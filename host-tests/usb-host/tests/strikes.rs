@@ -9,7 +9,7 @@ use std::time::Duration;
 use mock::{Fault, Mock, Token, ethernet};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, timeout};
-use usb::ch9::{EndpointAddress, Request, Speed};
+use usb::ch9::{DescriptorType, EndpointAddress, Request, SetupPacket, Speed};
 use usb::urb::{Transfer, Urb, UrbDone, UrbError};
 use usb_host::controller::{Progress, UrbId};
 use usb_host::{Cancel, Device, Host, HostConfig, HostController, MemoryLog};
@@ -294,4 +294,25 @@ async fn an_endless_interval_leaves_a_silent_device_to_the_timeouts() {
     let tries = note_silence(&mock, &[Token::In(1)]);
     assert_eq!(device.bulk_in(1, 64, LONG).await, Err(UrbError::TimedOut));
     assert_eq!(tries.lock().len(), 1);
+}
+
+/// A SETUP waits for a machine that is busy, and not for ever.
+#[test]
+fn a_setup_waits_while_the_machine_is_busy() {
+    for (looks, waits) in [(3, 3), (usize::MAX, 400)] {
+        let bench = Bench::new();
+        bench.mock.set_busy(looks);
+        let setup = SetupPacket::get_descriptor(DescriptorType::Device, 0, 0, 18);
+        let endpoint = EndpointAddress::r#in(0);
+        let (transfer, buffer) = (Transfer::Control(setup), vec![0; 18]);
+        let urb = Urb { address: 0, endpoint, transfer, buffer, zero_packet: false, short_not_ok: false };
+        let done = bench.done.clone();
+        bench.controller.submit(urb, Box::new(move |urb| done.lock().push(urb)));
+        for wait in 0..waits {
+            assert_eq!(bench.run(), 0, "wait {wait}");
+            bench.retry();
+        }
+        assert!(bench.run() > 0);
+        assert_eq!(bench.done.lock().len(), 1);
+    }
 }

@@ -86,6 +86,8 @@ struct State {
     model: Model,
     fault: FaultFn,
     packets: usize,
+    /// Looks at it for which it is still busy.
+    busy: usize,
     plugged: bool,
     vbus: bool,
     listener: Option<Arc<dyn PortListener>>,
@@ -108,6 +110,7 @@ impl Mock {
             model,
             fault: Box::new(|_, _, _| Fault::None),
             packets: 0,
+            busy: 0,
             plugged: false,
             vbus: false,
             listener: None,
@@ -131,6 +134,11 @@ impl Mock {
 
     pub fn set_fault(&self, fault: impl FnMut(usize, Token, Option<SetupPacket>) -> Fault + Send + 'static) {
         self.0.lock().fault = Box::new(fault);
+    }
+
+    /// Busy for the next `looks` looks.
+    pub fn set_busy(&self, looks: usize) {
+        self.0.lock().busy = looks;
     }
 
     pub fn plug(&self, plugged: bool) {
@@ -323,6 +331,13 @@ impl State {
 }
 
 impl UsbPort for Mock {
+    fn is_busy(&self) -> bool {
+        let mut state = self.0.lock();
+        let busy = state.busy > 0;
+        state.busy = state.busy.saturating_sub(1);
+        busy
+    }
+
     fn set_listener(&self, listener: Option<Arc<dyn PortListener>>) {
         self.0.lock().listener = listener;
     }
