@@ -63,7 +63,7 @@ impl Bench {
     }
 }
 
-fn is_silent(endpoint: Token) -> impl FnMut(usize, Token, Option<usb::ch9::SetupPacket>) -> Fault + Send {
+fn is_silent(endpoint: Token) -> impl FnMut(usize, Token, Option<SetupPacket>) -> Fault + Send {
     move |_, token, _| if token == endpoint { Fault::Silence } else { Fault::None }
 }
 
