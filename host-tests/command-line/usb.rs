@@ -267,8 +267,9 @@ fn an_interrupt_from_the_terminal_is_the_command_s_affair() {
     // After the signal it waits, so that one that is passed on would come too.
     let script = r#"trap "echo got" INT; echo ready; until read line; do :; done; sleep 0.2; echo "end $line"; exit 5"#;
     let mut terminal = Command::new("script");
-    let run = format!("{} usb -- sh -c '{script}'", env!("CARGO_BIN_EXE_poolproof"));
-    terminal.args(["-qefc", &run, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    // A shell that stayed would end by the signal too.
+    let run = format!("exec {} usb -- sh -c '{script}'", env!("CARGO_BIN_EXE_poolproof"));
+    terminal.env("SHELL", "/bin/sh").args(["-qefc", &run, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut terminal = terminal.spawn().expect("util-linux's script");
     let (mut keys, output) = (terminal.stdin.take().expect("a pipe"), terminal.stdout.take().expect("a pipe"));
     let mut output = BufReader::new(output);
