@@ -2,6 +2,8 @@
 
 use usb::Speed;
 
+use crate::fault::Fault;
+
 /// Where the dQHs come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum DqhSource {
@@ -38,6 +40,8 @@ pub struct Config {
     /// Bytes between the begin of a buffer and its data, below 4096: an skb's headroom, for example. Not 0, it makes
     /// every buffer unaligned, and a dTD carries 16 KiB at most.
     pub headroom: u16,
+    /// A fault to put in, for tests of what finds it.
+    pub fault: Option<Fault>,
 }
 
 impl Default for Config {
@@ -54,6 +58,7 @@ impl Default for Config {
             ahb_burst: Some(0),
             reprime: false,
             headroom: 0,
+            fault: None,
         }
     }
 }

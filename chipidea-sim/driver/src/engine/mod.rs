@@ -20,6 +20,7 @@ use crate::config::Config;
 use crate::dtd;
 use crate::endpoint::Endpoint;
 use crate::error::EngineError;
+use crate::fault::Fault;
 use crate::names::slot_of;
 use crate::registers::{Register, Registers, USBINTR, USBSTS, UsbCmd};
 
@@ -193,6 +194,11 @@ impl Engine {
         let descriptors = descriptors.map_err(|error| EngineError::DestroyPool { name: DESCRIPTORS, error });
         let heads = self.heads.destroy(&self.dma);
         freed.and(descriptors).and(heads)
+    }
+
+    /// Whether it has this fault.
+    fn has(&self, fault: Fault) -> bool {
+        self.config.fault == Some(fault)
     }
 
     /// Writes a line to the driver's log.

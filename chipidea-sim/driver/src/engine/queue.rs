@@ -10,6 +10,7 @@ use crate::dqh::QueueHead;
 use crate::dtd::{ADDRESS, TERMINATE, Token, TransferDescriptor, most_bytes};
 use crate::endpoint::{EndpointSetup, Queued};
 use crate::error::{EngineError, SubmitError};
+use crate::fault::Fault;
 use crate::names::{DTD, slot_of};
 use crate::registers::{ENDPTPRIME, ENDPTSETUPSTAT, ENDPTSTAT, UsbCmd, endpoint_bit};
 
@@ -211,7 +212,7 @@ impl Engine {
         for _ in 0..MOST_ROUNDS {
             self.registers.update(|cmd: UsbCmd| cmd.with_add_tripwire(true));
             let primed = self.registers.load(ENDPTSTAT) & bit != 0;
-            if self.registers.read::<UsbCmd>().add_tripwire() {
+            if self.registers.read::<UsbCmd>().add_tripwire() || self.has(Fault::NoAddTripwire) {
                 self.registers.update(|cmd: UsbCmd| cmd.with_add_tripwire(false));
                 return Ok(primed);
             }

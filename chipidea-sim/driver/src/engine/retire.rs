@@ -9,6 +9,7 @@ use super::{DESCRIPTORS, Engine};
 use crate::dtd::{TERMINATE, TransferDescriptor};
 use crate::endpoint::Queued;
 use crate::error::EngineError;
+use crate::fault::Fault;
 use crate::registers::{ENDPTCOMPLETE, ENDPTSTAT, endpoint_bit};
 
 impl Engine {
@@ -77,8 +78,10 @@ impl Engine {
                 queued.missing += left;
             }
             // The controller may still read this one's next pointer: it is freed one completion late.
-            if let Some(pending) = endpoint.pending.replace(descriptor) {
-                self.free(pending);
+            let pending = endpoint.pending.replace(descriptor);
+            let over = if self.has(Fault::FreedEarly) { self.endpoint_mut(address)?.pending.take() } else { pending };
+            if let Some(over) = over {
+                self.free(over);
             }
         }
     }
