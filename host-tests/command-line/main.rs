@@ -17,6 +17,14 @@ fn poolproof(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_poolproof")).args(arguments).output().expect("the program starts")
 }
 
+/// A program that takes signals as from a terminal, though a job of a shell or of `nohup` ignores some and hands that down.
+#[cfg(target_os = "linux")]
+fn heedful(program: &str) -> Command {
+    let mut command = Command::new("env");
+    command.args(["--default-signal", program]);
+    command
+}
+
 fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("output is UTF-8")
 }

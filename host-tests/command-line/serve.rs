@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use super::{poolproof, stderr};
+use super::{heedful, poolproof, stderr};
 
 /// A folder of this test alone.
 fn folder(name: &str) -> PathBuf {
@@ -15,7 +15,7 @@ fn folder(name: &str) -> PathBuf {
 }
 
 fn start(arguments: &[&str], socket: &Path) -> (Child, BufReader<ChildStdout>) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_poolproof"));
+    let mut command = heedful(env!("CARGO_BIN_EXE_poolproof"));
     let command = command.args(["serve", "chipidea", "--socket"]).arg(socket).args(arguments).stdout(Stdio::piped());
     let mut child = command.spawn().expect("it starts");
     let out = BufReader::new(child.stdout.take().expect("a pipe"));

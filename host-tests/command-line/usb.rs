@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use super::{poolproof, stderr, stdout};
+use super::{heedful, poolproof, stderr, stdout};
 
 /// Whether a program of the distribution is there. Where it is not, its test says what to install and passes, but not on
 /// CI.
@@ -166,7 +166,7 @@ fn nothing_is_left_behind() {
     assert!(!root.trim().is_empty());
     assert!(!Path::new(root.trim()).exists(), "{root}");
     // And when it is told to end.
-    let mut command = Command::new(env!("CARGO_BIN_EXE_poolproof"));
+    let mut command = heedful(env!("CARGO_BIN_EXE_poolproof"));
     let child = command.args(["usb", "--", "sh", "-c", r#"echo "$USBFS_SHIM_ROOT"; exec sleep 1000"#]);
     let mut child = child.stdout(Stdio::piped()).spawn().expect("it starts");
     let mut root = String::new();
@@ -182,7 +182,7 @@ fn nothing_is_left_behind() {
 /// A program that does not get the bus would see the machine's own.
 #[test]
 fn without_its_library_nothing_is_started() {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_poolproof"));
+    let mut command = heedful(env!("CARGO_BIN_EXE_poolproof"));
     let output = command.args(["usb", "--", "echo", "started"]).env("USBFS_SHIM_LIBRARY", "/nowhere").output();
     let output = output.expect("it starts");
     assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
@@ -205,7 +205,7 @@ fn smoke_a_board_in_qemu() {
 
 #[test]
 fn without_setup_a_board_in_qemu_says_what_to_run() {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_poolproof"));
+    let mut command = heedful(env!("CARGO_BIN_EXE_poolproof"));
     let output = command.args(["usb", "--board", "qemu", "--", "true"]).env("POOLPROOF_CACHE", "/nowhere").output();
     let output = output.expect("it starts");
     assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
@@ -242,7 +242,7 @@ fn what_cannot_see_the_board_is_not_started() {
 /// What a command has started and does not end by itself.
 #[test]
 fn a_signal_ends_what_the_command_started_too() {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_poolproof"));
+    let mut command = heedful(env!("CARGO_BIN_EXE_poolproof"));
     // The inner shell takes no notice of the signal, and its parent ends at once.
     let script = r#"sh -c 'trap "" TERM; echo $$; while :; do sleep 1; done' & wait"#;
     let mut child = command.args(["usb", "--", "sh", "-c", script]).stdout(Stdio::piped()).spawn().expect("it starts");
@@ -266,7 +266,7 @@ fn line(output: &mut impl BufRead) -> String {
 fn an_interrupt_from_the_terminal_is_the_command_s_affair() {
     // After the signal it waits, so that one that is passed on would come too.
     let script = r#"trap "echo got" INT; echo ready; until read line; do :; done; sleep 0.2; echo "end $line"; exit 5"#;
-    let mut terminal = Command::new("script");
+    let mut terminal = heedful("script");
     // A shell that stayed would end by the signal too.
     let run = format!("exec {} usb -- sh -c '{script}'", env!("CARGO_BIN_EXE_poolproof"));
     terminal.env("SHELL", "/bin/sh").args(["-qefc", &run, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -285,7 +285,7 @@ fn an_interrupt_from_the_terminal_is_the_command_s_affair() {
 
 #[test]
 fn an_interrupt_from_a_process_goes_on_to_the_command() {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_poolproof"));
+    let mut command = heedful(env!("CARGO_BIN_EXE_poolproof"));
     let script = r#"trap "exit 3" INT; trap "exit 4" TERM; echo ready; while :; do sleep 0.01; done"#;
     for (signal, status) in [("-INT", 3), ("-QUIT", 4)] {
         let mut child =
@@ -295,7 +295,7 @@ fn an_interrupt_from_a_process_goes_on_to_the_command() {
         let killed = Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill is there");
         assert!(killed.success());
         assert_eq!(child.wait().expect("it ends").code(), Some(status), "{signal}");
-        command = Command::new(env!("CARGO_BIN_EXE_poolproof"));
+        command = heedful(env!("CARGO_BIN_EXE_poolproof"));
     }
 }
 
@@ -303,7 +303,7 @@ fn an_interrupt_from_a_process_goes_on_to_the_command() {
 #[test]
 fn a_signal_does_not_end_what_was_there_before_the_command() {
     let script = r#"sh -c 'echo $$; exec sleep 1000' & exec "$0" usb -- sh -c 'echo ready; exec sleep 1000'"#;
-    let mut child = Command::new("sh");
+    let mut child = heedful("sh");
     let child = child.args(["-c", script, env!("CARGO_BIN_EXE_poolproof")]).stdout(Stdio::piped()).spawn();
     let mut child = child.expect("it starts");
     let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
@@ -331,7 +331,7 @@ fn a_script_without_its_first_line_is_the_shell_s() {
 #[test]
 fn nohup_means_it() {
     let script = r#"trap "" HUP; exec "$0" usb -- sh -c 'kill -HUP $PPID; echo alive'"#;
-    let output = Command::new("sh").args(["-c", script, env!("CARGO_BIN_EXE_poolproof")]).output().expect("it starts");
+    let output = heedful("sh").args(["-c", script, env!("CARGO_BIN_EXE_poolproof")]).output().expect("it starts");
     assert_eq!((output.status.code(), &*stdout(&output)), (Some(0), "alive\n"), "{}", stderr(&output));
 }
 

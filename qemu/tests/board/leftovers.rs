@@ -20,7 +20,9 @@ impl Running {
     fn until(text: &str, name: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("leftovers-{}-{name}", std::process::id()));
         fs::create_dir(&folder).expect("a folder");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_qemu-board"));
+        // A job of a shell or of `nohup` ignores some signals and hands that down.
+        let mut command = Command::new("env");
+        command.args(["--default-signal", env!("CARGO_BIN_EXE_qemu-board")]);
         command.args(["--kernel", "6.1"]).env("TMPDIR", &folder).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("it starts");
         let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
