@@ -11,6 +11,7 @@ use usb::wire::PortListener;
 
 use crate::config::Config;
 use crate::core::{Core, Effect};
+use crate::pause::Pause;
 use crate::register_map::{Register, RegisterMap};
 use crate::trace::{RegisterEvent, SOURCE};
 
@@ -152,6 +153,20 @@ const fn mask(width: Width) -> u64 {
 impl Device for Chipidea {
     fn step(&self, now: Duration) {
         self.with(|core, _| core.step(now));
+    }
+
+    fn pauses(&self) -> &'static [&'static str] {
+        const { &[Pause::ALL[0].1, Pause::ALL[1].1] }
+    }
+
+    fn pause(&self, place: usize) {
+        if let Some((pause, _)) = Pause::ALL.get(place) {
+            self.with(|core, _| core.pause_at(*pause));
+        }
+    }
+
+    fn go_on(&self) {
+        self.with(|core, dma| core.go_on(dma));
     }
 
     /// VBUS stays as the host has it.

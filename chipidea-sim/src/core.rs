@@ -9,6 +9,7 @@ use usb::{EndpointAddress, Speed};
 use crate::config::{Config, Layout};
 use crate::kinds;
 use crate::layout;
+use crate::pause::Pauses;
 use crate::register_map::{ENDPTCTRL0_ENABLED, Reg, Register, RegisterFile, RegisterMap};
 use crate::registers::{DevLc, DeviceAddr, EndptCtrlHalf, PortSc, UsbCmd, UsbMode, UsbSts};
 use crate::slot::Slot;
@@ -51,6 +52,7 @@ pub(crate) struct Core {
     /// The address that waits for the next IN completion of endpoint 0.
     pub(crate) staged_address: Option<u8>,
     pub(crate) effects: Effects<Effect>,
+    pub(crate) pauses: Pauses,
     phy: Phy,
     pub(crate) vbus: bool,
     now: Duration,
@@ -72,6 +74,7 @@ impl Core {
             speed: None,
             staged_address: None,
             effects: Effects::new(),
+            pauses: Pauses::default(),
             phy: Phy::new(),
             vbus: config.vbus,
             now: Duration::ZERO,
@@ -102,6 +105,7 @@ impl Core {
 
     fn forget(&mut self) {
         self.slots = [SlotState::default(); 32];
+        self.pauses = Pauses::default();
         self.speed = None;
         self.staged_address = None;
     }
@@ -251,6 +255,9 @@ impl Core {
         lanes: u32,
     ) {
         let (reg, masks) = (register.reg(), register.write);
+        if matches!(reg, Reg::EndptPrime | Reg::EndptFlush) {
+            self.finish_work_of(dma, value & lanes);
+        }
         let old = self.registers.get_at(reg, index);
         let kept = masks.keep & lanes;
         self.registers.set_at(reg, index, (old & !kept | value & kept) & !(value & masks.clear & lanes));
@@ -258,6 +265,7 @@ impl Core {
         let command = value & masks.command & lanes;
         match reg {
             Reg::UsbCmd if command != 0 => self.controller_reset(map),
+            Reg::UsbCmd => self.guard_append(),
             Reg::DeviceAddr if masks.command & lanes != 0 => self.set_address(DeviceAddr::from_bits(command)),
             Reg::EndptListAddr => {
                 let written = old & !lanes | value & lanes;

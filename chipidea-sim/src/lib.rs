@@ -28,6 +28,12 @@
 //! A prime looks at one dTD, and a packet retires at most one. Every call ends after the packets that its caller sent or
 //! has room for, whatever the list in memory looks like.
 //!
+//! # Work that takes time
+//! By itself a packet and all that it brings about take no time for the driver. A schedule may hold a retirement up
+//! ([`devices::Device::pause`]) between the token and the look at `next` (`next`), and between the end of the list and
+//! ENDPTSTAT (`stat`): ENDPTCOMPLETE and the interrupt come behind both. A prime or flush of the slot and a bus reset wait
+//! for it, packets to the slot get NAK meanwhile, and ATDTW reads 0 in the second place.
+//!
 //! # Derived, not measured
 //! The facts come from Linux's sources and vendors' manuals. These are derivations (**D**) that nobody has measured on
 //! silicon:
@@ -78,6 +84,7 @@ mod descriptor;
 mod kinds;
 mod layout;
 mod otg;
+mod pause;
 mod port;
 mod prime;
 mod register_map;

@@ -31,6 +31,7 @@ impl UsbPort for Chipidea {
 
     fn reset(&self, max: Speed) -> Option<Speed> {
         self.with(|core, dma| {
+            core.go_on(dma);
             let speed = core.bus_reset(max);
             dma.trace().emit(SOURCE, || Packet::Reset(speed));
             speed

@@ -6,9 +6,10 @@ use devices::{DmaError, DmaPort};
 use crate::core::Core;
 use crate::descriptor::{Link, dqh, dtd};
 use crate::kinds;
+use crate::pause::Pause;
 use crate::prime::Work;
 use crate::register_map::Reg;
-use crate::registers::{UsbCmd, UsbSts};
+use crate::registers::UsbSts;
 
 /// How a dTD ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +22,14 @@ pub(crate) enum Outcome {
     Halted,
 }
 
+/// How a retirement is to end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ending {
+    outcome: Outcome,
+    /// IOC of the dTD.
+    interrupt: bool,
+}
+
 impl Core {
     /// A memory access failed in the middle of a transfer: system error, and the transfer ends in error.
     pub(crate) fn halt(&mut self, dma: &DmaPort, work: &mut Work) {
@@ -31,8 +40,7 @@ impl Core {
     /// Ends the current dTD: its token first, then the overlay's, then on to what its `next` says *now*, then
     /// ENDPTCOMPLETE and the interrupt.
     pub(crate) fn retire(&mut self, dma: &DmaPort, work: &mut Work, outcome: Outcome) {
-        let slot = work.slot;
-        let asked = work.token.interrupt_on_complete();
+        let ending = Ending { outcome, interrupt: work.token.interrupt_on_complete() };
         work.token = match outcome {
             Outcome::Complete => work.token,
             Outcome::Unfulfilled => work.token.with_transaction_error(true),
@@ -40,10 +48,25 @@ impl Core {
         }
         .with_active(false);
         work.dirty = false;
-        let walked = self.write_back(dma, work).and_then(|()| match outcome {
-            Outcome::Halted => Ok(false),
-            _ => self.advance(dma, work),
-        });
+        match self.write_back(dma, work) {
+            Ok(()) if outcome == Outcome::Halted => self.conclude(dma, work, ending, Ok(false)),
+            Ok(()) if self.holds(Pause::BeforeNext, work, ending) => {}
+            Ok(()) => self.walk(dma, work, ending),
+            Err(error) => self.conclude(dma, work, ending, Err(error)),
+        }
+    }
+
+    /// Goes on from a dTD that was written back.
+    pub(crate) fn walk(&mut self, dma: &DmaPort, work: &mut Work, ending: Ending) {
+        let walked = self.advance(dma, work);
+        if walked != Ok(false) || !self.holds(Pause::BeforeStat, work, ending) {
+            self.conclude(dma, work, ending, walked);
+        }
+    }
+
+    /// Shows what became of a dTD. `walked`: whether there is another one that is active.
+    pub(crate) fn conclude(&mut self, dma: &DmaPort, work: &Work, ending: Ending, walked: Result<bool, DmaError>) {
+        let slot = work.slot;
         if walked != Ok(true) {
             self.clear_bits(Reg::EndptStat, slot.bit());
         }
@@ -54,14 +77,14 @@ impl Core {
             let token = work.token.with_data_error(true).with_halted(true).with_active(false).into_bits();
             let _ = dma.store_u32(overlay_token(work.head), token, kinds::dqh(slot, "overlay token"));
         }
-        let failed = outcome != Outcome::Complete || walked.is_err();
+        let failed = ending.outcome != Outcome::Complete || walked.is_err();
         if failed {
             self.raise(UsbSts::new().with_error(true));
         }
-        if asked || failed {
+        if ending.interrupt || failed {
             self.set_bits(Reg::EndptComplete, slot.bit());
         }
-        if asked {
+        if ending.interrupt {
             self.raise(UsbSts::new().with_interrupt(true));
         }
     }
@@ -78,8 +101,7 @@ impl Core {
     /// there is an active one.
     fn advance(&mut self, dma: &DmaPort, work: &mut Work) -> Result<bool, DmaError> {
         let slot = work.slot;
-        let command = UsbCmd::from_bits(self.registers.get(Reg::UsbCmd)).with_add_dtd_tripwire(false);
-        self.registers.set(Reg::UsbCmd, command.into_bits());
+        self.break_append_tripwire();
         let position = self.slots[slot.index()].position;
         let next = dma.load_u32(work.current.offset(dtd::NEXT), kinds::dtd(slot, position, "next"))?;
         let Some(target) = Link(next).target() else {

@@ -16,6 +16,21 @@ pub trait Device: Mmio {
         None
     }
 
+    /// Places in the device's work at which it can be held up half done, by name: real work takes time, and a driver may
+    /// look at memory and registers meanwhile.
+    fn pauses(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Holds up the next piece of work that comes to this one of [`Device::pauses`], until [`Device::go_on`] or until
+    /// something that has to wait for it.
+    fn pause(&self, place: usize) {
+        let _ = place;
+    }
+
+    /// Finishes what is held up, and holds up nothing more.
+    fn go_on(&self) {}
+
     /// Power is switched on again: everything as when it was made, but for what the world outside holds.
     fn power_on(&self);
 }
