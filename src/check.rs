@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::exit::Exit;
 use crate::names::find;
 use crate::progress::Progress;
+use crate::repeat::Repeat;
 use crate::report;
 
 pub(crate) fn check(out: &mut dyn Write, arguments: &Check) -> Result<Exit, Error> {
@@ -18,6 +19,7 @@ pub(crate) fn check(out: &mut dyn Write, arguments: &Check) -> Result<Exit, Erro
         page_size: page_size.bytes(),
         cpu_base: cpu_base.map_or(CPU_BASE, CpuAddr),
         seed,
+        schedules: arguments.schedules,
         ..CheckOptions::default()
     };
     if let Some(name) = &arguments.pool {
@@ -32,7 +34,7 @@ pub(crate) fn check(out: &mut dyn Write, arguments: &Check) -> Result<Exit, Erro
     let progress = Progress::new();
     let report = scenarios::check(&options, &|done, all| progress.show(done, all)).map_err(setup)?;
     progress.finish();
-    report::write(out, &report, arguments.format, arguments.quiet)?;
+    report::write(out, &report, arguments.format, arguments.quiet, &Repeat::new(&arguments.machine))?;
     if !report.panics.is_empty() {
         out.flush()?;
         return Err(Error::internal(format!("rows are missing, something panicked: {}", report.panics.join("; "))));

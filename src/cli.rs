@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use scenarios::{Schedule, Sweep};
 
 /// Proves DMA pool changes against the device models that live on them.
 ///
@@ -149,6 +150,10 @@ pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) machine: Machine,
 
+    /// Schedules for each scenario that is raced: so many, sampled by the seed, or `all` of one step with the fewest endpoints
+    #[arg(long, value_name = "N|all", default_value = "4", value_parser = sweep)]
+    pub(crate) schedules: Sweep,
+
     /// What to print
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
@@ -181,6 +186,11 @@ pub(crate) struct Run {
 
     #[command(flatten)]
     pub(crate) machine: Machine,
+
+    /// What happens at which of the driver's accesses, in a scenario that is raced: `setup@12`, `in@4/next+3`, `irq@2+8`,
+    /// with commas between steps
+    #[arg(long, value_name = "STEPS", default_value = "none")]
+    pub(crate) schedule: Schedule,
 
     /// Print every register access, descriptor access and packet
     #[arg(long)]
@@ -252,6 +262,14 @@ impl PageSize {
             Self::K64 => 65536,
         }
     }
+}
+
+/// How many schedules, or all of one step.
+fn sweep(text: &str) -> Result<Sweep, String> {
+    if text == "all" {
+        return Ok(Sweep::All);
+    }
+    text.parse().map(Sweep::Sample).map_err(|error| format!("{error}; expected a number of schedules, or `all`"))
 }
 
 /// An address in decimal or, with 0x, in hexadecimal.

@@ -8,6 +8,7 @@ mod list;
 mod names;
 mod output;
 mod progress;
+mod repeat;
 mod report;
 mod run;
 #[cfg(target_os = "linux")]

@@ -22,7 +22,8 @@ pub(crate) fn run(out: &mut dyn Write, arguments: &Run) -> Result<Exit, Error> {
         .page_size(page_size.bytes())
         .cpu_base(cpu_base.map_or(CPU_BASE, CpuAddr))
         .port(port)
-        .seed(seed);
+        .seed(seed)
+        .schedule(arguments.schedule.clone());
     let (run, trace) = if arguments.trace {
         bench.trace_scenario(&*scenario).map_err(setup)?
     } else {

@@ -11,7 +11,7 @@ use usb::wire::PortListener;
 
 use crate::config::Config;
 use crate::core::{Core, Effect};
-use crate::pause::Pause;
+use crate::pause::{PAUSES, Pause};
 use crate::register_map::{Register, RegisterMap};
 use crate::trace::{RegisterEvent, SOURCE};
 
@@ -156,11 +156,11 @@ impl Device for Chipidea {
     }
 
     fn pauses(&self) -> &'static [&'static str] {
-        const { &[Pause::ALL[0].1, Pause::ALL[1].1] }
+        &PAUSES
     }
 
     fn pause(&self, place: usize) {
-        if let Some((pause, _)) = Pause::ALL.get(place) {
+        if let Some(pause) = Pause::ALL.get(place) {
             self.with(|core, _| core.pause_at(*pause));
         }
     }

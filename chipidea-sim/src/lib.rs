@@ -30,7 +30,7 @@
 //!
 //! # Work that takes time
 //! By itself a packet and all that it brings about take no time for the driver. A schedule may hold a retirement up
-//! ([`devices::Device::pause`]) between the token and the look at `next` (`next`), and between the end of the list and
+//! ([`devices::Device::pause`], [`PAUSES`]) between the token and the look at `next` (`next`), and between the end of the list and
 //! ENDPTSTAT (`stat`): ENDPTCOMPLETE and the interrupt come behind both. A prime or flush of the slot and a bus reset wait
 //! for it, packets to the slot get NAK meanwhile, and ATDTW reads 0 in the second place.
 //!
@@ -100,6 +100,7 @@ pub use config::{Config, Layout};
 pub use controller::Chipidea;
 pub use kinds::{BUFFER, DQH, DTD};
 pub use layout::ENDPTLISTADDR;
+pub use pause::PAUSES;
 pub use register_map::{Register, WriteMasks};
 pub use trace::{Refused, RegisterEvent};
 pub use traffic::{Section, Traffic};

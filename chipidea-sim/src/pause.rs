@@ -18,9 +18,12 @@ pub(crate) enum Pause {
     BeforeStat,
 }
 
+/// Names of the places, in the order of the work.
+pub const PAUSES: [&str; 2] = ["next", "stat"];
+
 impl Pause {
-    /// In the order of the work, with their names.
-    pub(crate) const ALL: [(Self, &str); 2] = [(Self::BeforeNext, "next"), (Self::BeforeStat, "stat")];
+    /// As [`PAUSES`] names them.
+    pub(crate) const ALL: [Self; PAUSES.len()] = [Self::BeforeNext, Self::BeforeStat];
 }
 
 /// A retirement that is held up.

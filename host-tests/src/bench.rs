@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bus::{CpuAddr, DmaAddr, Preempt, Trace};
-use devices::DmaMemory;
+use devices::{Device, DmaMemory};
 use parking_lot::Mutex;
 use pool::{DmaApi, Ledger, Memory, PageAllocator, PageOrder, Policy, Span};
 use thiserror::Error;
@@ -21,6 +21,7 @@ use crate::driver::{DriverFactory, DriverSide};
 use crate::irq::Line;
 use crate::run::{Exercised, LogLine, NOT_EXERCISED, Run, Scope, Variant};
 use crate::scenario::{Needs, Scenario};
+use crate::schedule::{Race, Schedule};
 use crate::session::Session;
 use crate::sides;
 use crate::trace::{HostLog, TraceLine, TraceLog};
@@ -64,6 +65,21 @@ pub enum BenchError {
          (0x80000000 to 0x81000000)"
     )]
     CpuBase(CpuAddr),
+    /// A schedule names what is not there.
+    #[error(
+        "schedule: there is no `{name}` in scenario {scenario}; acts: {}, places in the device's work: {places}",
+        if acts.is_empty() { "none, it is not raced" } else { acts }
+    )]
+    UnknownStep {
+        /// The act or place.
+        name: String,
+        /// The scenario.
+        scenario: String,
+        /// The acts that it has.
+        acts: String,
+        /// The places that the device has.
+        places: String,
+    },
     /// No pool, or no scenario.
     #[error("nothing to check: no {0}")]
     Nothing(&'static str),
@@ -108,7 +124,8 @@ pub struct Bench {
     port: PortPath,
     seed: u64,
     preempt: Option<Arc<dyn Preempt>>,
-    schedule: String,
+    schedule_name: String,
+    schedule: Schedule,
     trace: Trace,
     traced: bool,
 }
@@ -137,7 +154,8 @@ impl Bench {
             port: HostConfig::default().port,
             seed: 0,
             preempt: None,
-            schedule: "none raced".to_owned(),
+            schedule_name: "none raced".to_owned(),
+            schedule: Schedule::default(),
             trace: Trace::off(),
             traced: false,
         }
@@ -228,8 +246,15 @@ impl Bench {
     /// Puts somebody at the preemption points of the driver under test; `name` describes the schedule.
     #[must_use]
     pub fn preempt(mut self, name: impl Into<String>, preempt: Arc<dyn Preempt>) -> Self {
-        self.schedule = name.into();
+        self.schedule_name = name.into();
         self.preempt = Some(preempt);
+        self
+    }
+
+    /// What happens at which of the driver's accesses, in a scenario that is raced. [`Bench::preempt`] has no say there.
+    #[must_use]
+    pub fn schedule(mut self, schedule: Schedule) -> Self {
+        self.schedule = schedule;
         self
     }
 
@@ -258,9 +283,9 @@ impl Bench {
     /// # Errors
     /// [`BenchError`] if the bench cannot be set up.
     pub fn run_scenario(&self, scenario: &dyn Scenario) -> Result<Run, BenchError> {
-        let needs = scenario.needs();
         let expected = scenario.expects(&self.policy.metadata);
-        self.execute(scenario.name(), needs, expected, async |session| scenario.run(session).await).map(|(run, _)| run)
+        self.execute(scenario.name(), scenario.needs(), expected, async |session| scenario.run(session).await)
+            .map(|(run, _)| run)
     }
 
     /// The same with the trace of every register access, descriptor access and packet.
@@ -293,6 +318,7 @@ impl Bench {
         act: impl AsyncFnOnce(&Session) -> Result<(), Failure>,
     ) -> Result<(Run, Vec<TraceLine>), BenchError> {
         self.validate(name, needs)?;
+        self.validate_schedule(name, &[needs.acts, needs.unswept].concat())?;
         let begin = Instant::now();
         let clock = Arc::new(Clock::default());
         let (session, trace) = self.set_up(needs, &clock, None)?;
@@ -305,7 +331,7 @@ impl Bench {
             clock.start();
             let outcome = tokio::select! {
                 biased;
-                () = session.board.run() => Err(Failure::new("the board's processor stopped")),
+                () = session.board.run(session.race.as_deref()) => Err(Failure::new("the board's processor stopped")),
                 () = session.host.run() => Err(Failure::new("the host stopped")),
                 outcome = timeout(PATIENCE, act(&session)) => outcome.unwrap_or_else(|_| {
                     Err(Failure::new(format!("no end after {} s of virtual time", PATIENCE.as_secs())))
@@ -342,6 +368,23 @@ impl Bench {
             return Err(BenchError::CpuBase(cpu_base));
         }
         Ok(())
+    }
+
+    fn validate_schedule(&self, scenario: &str, acts: &[&str]) -> Result<(), BenchError> {
+        match self.schedule.unknown(acts, sides::PAUSES) {
+            None => Ok(()),
+            Some(unknown) => Err(BenchError::UnknownStep {
+                name: unknown.to_owned(),
+                scenario: scenario.to_owned(),
+                acts: acts.join(", "),
+                places: sides::PAUSES.join(", "),
+            }),
+        }
+    }
+
+    /// The seed of sampled schedules.
+    pub(crate) fn seed_of_schedules(&self) -> u64 {
+        self.seed
     }
 
     /// Puts the sides together; with `beside`, the host's port is on the same bus as that host's.
@@ -382,16 +425,10 @@ impl Bench {
             Some(host) => host.beside(port, config, Arc::clone(&log) as _),
             None => Host::new(port, config, Arc::clone(&log) as _),
         };
-        let board = Board::new(
-            Arc::clone(clock),
-            line,
-            Arc::clone(&chipidea) as _,
-            Arc::clone(&chipidea) as _,
-            memory,
-            pages,
-            ledger,
-            dma,
-        );
+        let device: Arc<dyn Device> = Arc::clone(&chipidea) as _;
+        let race = || Race::new(self.schedule.clone(), Arc::clone(&line), Arc::clone(&device));
+        let race = (!needs.acts.is_empty()).then(race);
+        let board = Board::new(Arc::clone(clock), line, device, Arc::clone(&chipidea) as _, memory, pages, ledger, dma);
         let session = Session {
             board: Arc::new(board),
             port: chipidea,
@@ -400,6 +437,7 @@ impl Bench {
             witness,
             driver: Arc::clone(&self.driver),
             preempt: self.preempt.clone(),
+            race,
             port_name: self.port.to_string(),
             seed: self.seed,
             untested: Mutex::new(None),
@@ -425,7 +463,8 @@ impl Bench {
             accesses: counts.pool_accesses - untested.pool_accesses,
             interrupts: board.line.raised(),
         };
-        let mut scope = self.scope(&[self.variant()]);
+        let race = session.race.as_deref();
+        let mut scope = self.scope(&[self.variant()], race.map(|_| self.schedule.to_string()).as_deref());
         for register in board.ledger.unnamed_layouts() {
             scope.covered += &format!("; what {register} points to fits, but the driver named none of it");
         }
@@ -445,6 +484,8 @@ impl Bench {
             board_log: board.log(),
             virtual_time: board.clock.now(),
             wall_time,
+            schedule: race.map(|_| self.schedule.clone()),
+            raced: race.map(Race::raced).unwrap_or_default(),
             scope,
             assumed_by: self.assumed_by.clone(),
         }
@@ -454,9 +495,11 @@ impl Bench {
         Variant { endpoints: self.endpoints, speed: self.speed, page_size: self.page_size }
     }
 
-    /// How far a run of this bench reaches, or of benches that differ from it in these variants only.
-    pub(crate) fn scope(&self, variants: &[Variant]) -> Scope {
-        let Self { policy, page_size, cpu_base, driver_name, schedule, seed, .. } = self;
+    /// How far a run of this bench reaches, or of benches that differ from it in these variants only; `schedules` says
+    /// which were raced.
+    pub(crate) fn scope(&self, variants: &[Variant], schedules: Option<&str>) -> Scope {
+        let Self { policy, page_size, cpu_base, driver_name, schedule_name, seed, .. } = self;
+        let schedule = schedules.unwrap_or(schedule_name);
         let order = match self.page_order {
             PageOrder::Forward => "forward".to_owned(),
             PageOrder::Backward => "backward".to_owned(),

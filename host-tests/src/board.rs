@@ -14,6 +14,7 @@ use usb::gadget::{End, Gadget, UdcDriver, UdcError};
 use crate::clock::Clock;
 use crate::irq::Line;
 use crate::processor::{Processor, Software};
+use crate::schedule::Race;
 use crate::verdict::Failure;
 
 /// Calls of the interrupt handler in a row, with the line still asserted, after which the processor gives up on it
@@ -25,6 +26,9 @@ const COMPLETION_STORM: u32 = 10_000;
 /// Turns of the processor at one instant of virtual time, many more than any transfer needs, after which time is made to
 /// move: work that makes work for ever would keep every timeout from coming.
 const STANDSTILL: u32 = 20_000;
+
+/// How long what is held up waits for a driver that makes no access.
+const MICROFRAME: Duration = Duration::from_micros(125);
 
 /// A board.
 pub(crate) struct Board {
@@ -129,8 +133,9 @@ impl Board {
         }
     }
 
-    /// The processor: handles interrupts and the gadget's own work, for ever.
-    pub(crate) async fn run(&self) {
+    /// The processor: handles interrupts and the gadget's own work, for ever. What a race holds up goes on when the driver
+    /// has made no access for a while.
+    pub(crate) async fn run(&self, race: Option<&Race>) {
         let (mut turns, mut instant) = (0, self.clock.now());
         let mut pause = Duration::from_millis(1);
         loop {
@@ -144,6 +149,13 @@ impl Board {
                 pause *= 2;
             }
             match self.service() {
+                _ if race.is_some_and(Race::holds) => {
+                    tokio::select! {
+                        biased;
+                        () = self.line.wait() => {}
+                        () = sleep(MICROFRAME) => race.into_iter().for_each(Race::release),
+                    }
+                }
                 None => self.line.wait().await,
                 Some(at) => {
                     let rest = at.saturating_sub(self.clock.now());

@@ -17,6 +17,7 @@ use crate::record::Status;
 use crate::row::Row;
 use crate::run::Run;
 use crate::scenario::{self, Scenario};
+use crate::schedule::Sweep;
 
 /// Endpoint numbers that a check tries unless it is told otherwise.
 pub const ENDPOINTS: [u8; 3] = [4, 8, 16];
@@ -36,6 +37,9 @@ pub struct CheckOptions {
     pub cpu_base: CpuAddr,
     /// Seed of everything that is chosen at random.
     pub seed: u64,
+    /// The schedules of scenarios that are raced. All are tried with the fewest endpoints only, as a race does not see
+    /// the others; the rest gets a sample.
+    pub schedules: Sweep,
     /// Whether recorded defects are excused.
     pub excuse: bool,
 }
@@ -50,6 +54,7 @@ impl Default for CheckOptions {
             page_size: 4096,
             cpu_base: CPU_BASE,
             seed: 0,
+            schedules: Sweep::default(),
             excuse: true,
         }
     }
@@ -193,9 +198,22 @@ impl Job {
         match self {
             Self::Contract { policy } => Ok(contract::row(policy, options.seed)),
             Self::Runs { scenario, benches } => {
-                let runs = benches.iter().map(|bench| bench.run_scenario(&**scenario));
-                let runs: Vec<Run> = runs.collect::<Result<_, _>>()?;
-                Ok(Row::of(&runs, |variants| benches[0].scope(variants), options.excuse))
+                let (mut runs, mut count): (Vec<Run>, _) = (Vec::new(), 0);
+                let fewest = benches.iter().map(|bench| bench.variant().endpoints).min();
+                let mut sweeps = Vec::new();
+                for bench in benches {
+                    let swept_here = Some(bench.variant().endpoints) == fewest;
+                    let sweep = if swept_here { options.schedules } else { options.schedules.sampled() };
+                    let swept = bench.sweep(&**scenario, sweep)?;
+                    count += 1 + swept.schedules;
+                    sweeps.extend(swept.covered());
+                    runs.push(swept.plain);
+                    runs.extend(swept.broken);
+                }
+                sweeps.dedup();
+                let schedules = (!sweeps.is_empty()).then(|| sweeps.join(", "));
+                let scope = |variants: &[_]| benches[0].scope(variants, schedules.as_deref());
+                Ok(Row::of(&runs, count, scope, options.excuse))
             }
         }
     }

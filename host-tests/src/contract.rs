@@ -41,6 +41,7 @@ pub(crate) fn row(policy: &Policy, seed: u64) -> Row {
         log: Vec::new(),
         board_log: Vec::new(),
         recorded: None,
+        schedule: None,
         scope: scope.clone(),
     };
     let mut failures: Vec<Detail> = report.broken().map(broken).collect();
@@ -56,6 +57,7 @@ pub(crate) fn row(policy: &Policy, seed: u64) -> Row {
         log: Vec::new(),
         board_log: Vec::new(),
         recorded: None,
+        schedule: None,
         scope: scope.clone(),
     }));
     Row {

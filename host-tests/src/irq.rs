@@ -10,13 +10,27 @@ use tokio::sync::Notify;
 #[derive(Default)]
 pub(crate) struct Line {
     level: AtomicBool,
+    /// The processor sees no interrupt for now.
+    held: AtomicBool,
     raised: AtomicU64,
     changed: Notify,
 }
 
 impl Line {
     pub(crate) fn is_asserted(&self) -> bool {
-        self.level.load(Ordering::Acquire)
+        self.level.load(Ordering::Acquire) && !self.held.load(Ordering::Acquire)
+    }
+
+    /// Lets interrupts wait.
+    pub(crate) fn hold(&self) {
+        self.held.store(true, Ordering::Release);
+    }
+
+    /// Interrupts that waited come.
+    pub(crate) fn release(&self) {
+        if self.held.swap(false, Ordering::AcqRel) {
+            self.changed.notify_one();
+        }
     }
 
     /// How often the line rose.

@@ -40,14 +40,15 @@ mod machine;
 mod net;
 #[cfg(target_os = "linux")]
 mod paced;
-mod payload;
 mod preempt;
 mod processor;
+mod random;
 mod reason;
 mod record;
 mod row;
 mod run;
 pub mod scenario;
+mod schedule;
 #[cfg(target_os = "linux")]
 mod served;
 mod session;
@@ -77,6 +78,7 @@ pub use record::{Record, Status, record_of, status};
 pub use row::{Detail, Row};
 pub use run::{Exercised, LogLine, NOT_EXERCISED, Run, Scope, Variant};
 pub use scenario::{Needs, Outcome, Scenario};
+pub use schedule::{Act, Deed, Schedule, ScheduleError, Step, Sweep, Swept};
 #[cfg(target_os = "linux")]
 pub use served::{
     Glue, LayoutWatch, STRIKE_INTERVAL, ServedBoard, ServedConfig, ServedController, ServedError, ServedEvent,

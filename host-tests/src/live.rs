@@ -245,7 +245,7 @@ impl Cable {
     /// The board's processor, for ever.
     async fn run_board(&self) {
         match &self.machine {
-            Some(machine) => machine.session.board.run().await,
+            Some(machine) => machine.session.board.run(None).await,
             None => std::future::pending().await,
         }
     }

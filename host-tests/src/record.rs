@@ -54,8 +54,19 @@ macro_rules! descending_everywhere {
 
 /// The regression of 2023 in every scenario that runs Linux's driver on the pool. Another number of endpoints than the
 /// recorded 4, 8 and 16 is not excused.
-const RECORDS: &[Record] =
-    &descending_everywhere!["bootloader-to-ethernet", "ecm", "rndis", "fastboot", "replug", "stall"];
+const RECORDS: &[Record] = &descending_everywhere![
+    "bootloader-to-ethernet",
+    "ecm",
+    "rndis",
+    "fastboot",
+    "replug",
+    "stall",
+    "setup-abort",
+    "append",
+    "dequeue",
+    "disable",
+    "surprise"
+];
 
 /// The defect on record for this run's pool, scenario, endpoints and page size.
 #[must_use]

@@ -6,6 +6,7 @@ use pool::{Finding, Found};
 
 use crate::record::{Status, record_of, status};
 use crate::run::{LogLine, Run, Scope, Variant};
+use crate::schedule::Schedule;
 use crate::verdict::Verdict;
 
 /// One row.
@@ -15,7 +16,7 @@ pub struct Row {
     pub pool: String,
     /// Name of the scenario, or `pool-contract`.
     pub scenario: String,
-    /// How many runs it stands for.
+    /// How many runs it stands for, every schedule counted.
     pub runs: usize,
     /// How it stands against the records.
     pub status: Status,
@@ -56,6 +57,8 @@ pub struct Detail {
     pub board_log: Vec<String>,
     /// The error on record, if this is another one.
     pub recorded: Option<&'static str>,
+    /// What happened at which of the driver's accesses, in the first of the runs: it makes the same failure again.
+    pub schedule: Option<Schedule>,
     /// How far the verdict reaches.
     pub scope: Scope,
 }
@@ -63,8 +66,9 @@ pub struct Detail {
 impl Row {
     /// Puts runs of one scenario on one pool together; `excuse` looks at the recorded defects.
     ///
-    /// `runs` has at least one run; `scope` makes the scope of some of them.
-    pub(crate) fn of(runs: &[Run], scope: impl Fn(&[Variant]) -> Scope, excuse: bool) -> Self {
+    /// `runs` has at least one run, and stands for `count`: of many schedules it has those that broke. `scope` makes the
+    /// scope of some of them.
+    pub(crate) fn of(runs: &[Run], count: usize, scope: impl Fn(&[Variant]) -> Scope, excuse: bool) -> Self {
         let mut failures: Vec<(Key, Detail)> = Vec::new();
         let mut worst = Status::Pass;
         for run in runs {
@@ -75,18 +79,23 @@ impl Row {
             }
             let key = key(run, status);
             match failures.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, detail)) if detail.variants.contains(&run.variant) => {}
                 Some((_, detail)) => detail.variants.push(run.variant),
                 None => failures.push((key, detail(run, status, excuse))),
             }
         }
-        let scoped = |(_, detail): (Key, Detail)| Detail { scope: scope(&detail.variants), ..detail };
+        let scoped = |(_, detail): (Key, Detail)| match detail.schedule {
+            Some(_) => detail,
+            None => Detail { scope: scope(&detail.variants), ..detail },
+        };
         let failures: Vec<_> = failures.into_iter().map(scoped).collect();
-        let variants: Vec<_> = runs.iter().map(|run| run.variant).collect();
+        let mut variants: Vec<_> = runs.iter().map(|run| run.variant).collect();
+        variants.dedup();
         let first = &runs[0];
         Self {
             pool: first.pool.clone(),
             scenario: first.scenario.clone(),
-            runs: runs.len(),
+            runs: count,
             status: worst,
             verdict: runs.iter().map(|run| run.verdict).max().unwrap_or(Verdict::Inconclusive),
             error: failures.iter().find(|detail| detail.status == worst).and_then(|detail| detail.error.clone()),
@@ -129,6 +138,7 @@ fn detail(run: &Run, status: Status, excuse: bool) -> Detail {
         log: run.log.clone(),
         board_log: run.board_log.clone(),
         recorded: record_of(run).filter(|_| excuse && status == Status::Broken).map(|record| record.error),
+        schedule: run.schedule.clone().filter(|schedule| !schedule.steps().is_empty()),
         scope: run.scope.clone(),
     }
 }

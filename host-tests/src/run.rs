@@ -6,6 +6,7 @@ use std::time::Duration;
 use pool::{Blame, Finding, Metadata};
 use usb::Speed;
 
+use crate::schedule::{Raced, Schedule};
 use crate::verdict::{Failure, Verdict};
 use crate::witness::Witnessed;
 
@@ -97,6 +98,9 @@ pub struct Run {
     pub virtual_time: Duration,
     /// Wall time.
     pub wall_time: Duration,
+    /// What happened at which of the driver's accesses, in a scenario that is raced.
+    pub schedule: Option<Schedule>,
+    pub(crate) raced: Raced,
     /// How far the verdict reaches.
     pub scope: Scope,
     /// Whose assumption it is when the layout does not hold, such as ci_hdrc's `init_eps`.

@@ -15,6 +15,7 @@ use usb_host::{Device, Host, HostEvent};
 use crate::board::Board;
 use crate::driver::{DriverFactory, DriverSide};
 use crate::preempt::PreemptedMmio;
+use crate::schedule::{Act, Race};
 use crate::sides;
 use crate::trace::HostLog;
 use crate::verdict::Failure;
@@ -29,6 +30,8 @@ pub struct Session {
     pub(crate) witness: Arc<Witness>,
     pub(crate) driver: DriverFactory,
     pub(crate) preempt: Option<Arc<dyn Preempt>>,
+    /// Who follows the schedule, in a scenario that is raced.
+    pub(crate) race: Option<Arc<Race>>,
     pub(crate) port_name: String,
     pub(crate) seed: u64,
     /// What the ledger had counted when the driver under test began; `None` while it has not.
@@ -68,9 +71,10 @@ impl Session {
         self.untested.lock().get_or_insert_with(|| self.board.ledger.counts());
         let mut mmio = Arc::clone(&self.board.registers);
         let mut dma = self.board.dma.clone();
-        if let Some(preempt) = &self.preempt {
-            mmio = Arc::new(PreemptedMmio { mmio, preempt: Arc::clone(preempt) });
-            dma = dma.preempted(Arc::clone(preempt));
+        let race = self.race.clone().map(|race| race as Arc<dyn Preempt>);
+        if let Some(preempt) = race.or_else(|| self.preempt.clone()) {
+            mmio = Arc::new(PreemptedMmio { mmio, preempt: Arc::clone(&preempt) });
+            dma = dma.preempted(preempt);
         }
         let driver = (self.driver)(DriverSide { mmio, dma }).map_err(|error| failed("probe", &error))?;
         self.start(driver, gadget)
@@ -154,6 +158,18 @@ impl Session {
         tokio::time::timeout(Duration::from_secs(10), gone)
             .await
             .map_err(|_| Failure::new("the host did not notice that the device is gone"))
+    }
+
+    /// Does `window` with the driver's accesses counted: at those that the bench's schedule names, the `acts` take place.
+    ///
+    /// # Errors
+    /// Those of `window`.
+    pub async fn race(&self, acts: Vec<Act>, window: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+        let Some(race) = &self.race else { return window.await };
+        race.begin(acts);
+        let result = window.await;
+        race.end();
+        result
     }
 
     /// Lets the board's processor finish what is pending.

@@ -6,9 +6,15 @@ use std::time::Duration;
 use scenarios::{Detail, Report, Row, Status};
 use serde_json::{Value, json};
 
-pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool) -> io::Result<()> {
-    let rows: Vec<Value> =
-        report.rows.iter().filter(|row| !quiet || row.status == Status::Broken).map(row_value).collect();
+use crate::repeat::Repeat;
+
+pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool, repeat: &Repeat) -> io::Result<()> {
+    let rows: Vec<Value> = report
+        .rows
+        .iter()
+        .filter(|row| !quiet || row.status == Status::Broken)
+        .map(|row| row_value(row, repeat))
+        .collect();
     let whole = json!({
         "format": 1,
         "version": env!("CARGO_PKG_VERSION"),
@@ -20,7 +26,7 @@ pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool) -> io::Re
     writeln!(out)
 }
 
-fn row_value(row: &Row) -> Value {
+fn row_value(row: &Row, repeat: &Repeat) -> Value {
     json!({
         "pool": row.pool,
         "scenario": row.scenario,
@@ -31,11 +37,11 @@ fn row_value(row: &Row) -> Value {
         "virtual_seconds": seconds(row.virtual_time),
         "wall_seconds": seconds(row.wall_time),
         "scope": row.scope.to_string(),
-        "failures": row.failures.iter().map(detail_value).collect::<Vec<_>>(),
+        "failures": row.failures.iter().map(|detail| detail_value(row, detail, repeat)).collect::<Vec<_>>(),
     })
 }
 
-fn detail_value(detail: &Detail) -> Value {
+fn detail_value(row: &Row, detail: &Detail, repeat: &Repeat) -> Value {
     json!({
         "variants": detail.variants.iter().map(|variant| json!({
             "endpoints": variant.endpoints,
@@ -51,6 +57,8 @@ fn detail_value(detail: &Detail) -> Value {
         "reason": detail.reason,
         "log": detail.log.iter().map(|line| json!({"at": seconds(line.at), "text": line.text})).collect::<Vec<_>>(),
         "board_log": detail.board_log,
+        "schedule": detail.schedule.as_ref().map(ToString::to_string),
+        "again": repeat.command(&row.pool, &row.scenario, detail),
         "scope": detail.scope.to_string(),
     })
 }

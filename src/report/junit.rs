@@ -5,11 +5,13 @@ use std::io::{self, Write};
 use quick_junit::{NonSuccessKind, Report as Junit, TestCase, TestCaseStatus, TestSuite};
 use scenarios::{Report, Row, Status};
 
-pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool) -> io::Result<()> {
+use crate::repeat::Repeat;
+
+pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool, repeat: &Repeat) -> io::Result<()> {
     let mut junit = Junit::new("poolproof");
     junit.set_time(report.wall_time);
     for row in report.rows.iter().filter(|row| !quiet || row.status == Status::Broken) {
-        let mut case = TestCase::new(row.scenario.as_str(), status(row));
+        let mut case = TestCase::new(row.scenario.as_str(), status(row, repeat));
         case.set_classname(row.pool.as_str()).set_time(row.wall_time).set_system_out(output(row));
         let suite = junit.test_suites.iter().position(|suite| suite.name.as_str() == row.pool);
         let suite = suite.unwrap_or_else(|| {
@@ -28,7 +30,7 @@ pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool) -> io::Re
     writeln!(out)
 }
 
-fn status(row: &Row) -> TestCaseStatus {
+fn status(row: &Row, repeat: &Repeat) -> TestCaseStatus {
     match row.status {
         Status::Pass => TestCaseStatus::success(),
         Status::KnownBad => {
@@ -39,8 +41,11 @@ fn status(row: &Row) -> TestCaseStatus {
         Status::Broken => {
             let mut failure = TestCaseStatus::non_success(NonSuccessKind::Failure);
             failure.set_type(row.verdict.to_string()).set_message(row.error.as_deref().unwrap_or("no error"));
-            let reason = row.failures.iter().flat_map(|detail| detail.reason.iter().map(String::as_str));
-            failure.set_description(reason.collect::<Vec<_>>().join("\n"));
+            let lines = row.failures.iter().flat_map(|detail| {
+                let again = repeat.command(&row.pool, &row.scenario, detail).map(|command| format!("again: {command}"));
+                detail.reason.iter().cloned().chain(again)
+            });
+            failure.set_description(lines.collect::<Vec<_>>().join("\n"));
             failure
         }
     }

@@ -4,7 +4,9 @@ use std::io::{self, Write};
 
 use scenarios::{Report, Row, Status};
 
-pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool) -> io::Result<()> {
+use crate::repeat::Repeat;
+
+pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool, repeat: &Repeat) -> io::Result<()> {
     let rows: Vec<&Row> = report.rows.iter().filter(|row| !quiet || row.status == Status::Broken).collect();
     let mut pools: Vec<&str> = Vec::new();
     for row in &rows {
@@ -17,7 +19,7 @@ pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool) -> io::Re
         let rows: Vec<&&Row> = rows.iter().filter(|row| row.pool == *pool).collect();
         writeln!(out, "  KTAP version 1\n  # Subtest: {pool}\n  1..{}", rows.len())?;
         for (number, row) in rows.iter().enumerate() {
-            test(out, number + 1, row)?;
+            test(out, number + 1, row, repeat)?;
         }
         let ok = rows.iter().all(|row| row.status != Status::Broken);
         writeln!(out, "{} {} {pool}", if ok { "ok" } else { "not ok" }, number + 1)?;
@@ -25,10 +27,13 @@ pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool) -> io::Re
     Ok(())
 }
 
-fn test(out: &mut dyn Write, number: usize, row: &Row) -> io::Result<()> {
+fn test(out: &mut dyn Write, number: usize, row: &Row, repeat: &Repeat) -> io::Result<()> {
     for detail in &row.failures {
         for line in &detail.reason {
             writeln!(out, "  # {line}")?;
+        }
+        if let Some(command) = repeat.command(&row.pool, &row.scenario, detail) {
+            writeln!(out, "  # again: {command}")?;
         }
     }
     let result = if row.status == Status::Pass { "ok" } else { "not ok" };

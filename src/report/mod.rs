@@ -11,14 +11,21 @@ use std::time::Duration;
 use scenarios::Report;
 
 use crate::cli::Format;
+use crate::repeat::Repeat;
 
-/// Writes `report` to `out`.
-pub(crate) fn write(out: &mut dyn Write, report: &Report, format: Format, quiet: bool) -> io::Result<()> {
+/// Writes `report` to `out`, with the commands of `repeat`.
+pub(crate) fn write(
+    out: &mut dyn Write,
+    report: &Report,
+    format: Format,
+    quiet: bool,
+    repeat: &Repeat,
+) -> io::Result<()> {
     match format {
-        Format::Text => text::write(out, report, quiet),
-        Format::Json => json::write(out, report, quiet),
-        Format::Ktap => ktap::write(out, report, quiet),
-        Format::Junit => junit::write(out, report, quiet),
+        Format::Text => text::write(out, report, quiet, repeat),
+        Format::Json => json::write(out, report, quiet, repeat),
+        Format::Ktap => ktap::write(out, report, quiet, repeat),
+        Format::Junit => junit::write(out, report, quiet, repeat),
     }
 }
 

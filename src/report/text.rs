@@ -7,18 +7,19 @@ use comfy_table::{ContentArrangement, Table};
 use scenarios::{Detail, Report, Row, Status};
 
 use super::human;
+use crate::repeat::Repeat;
 
-pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool) -> io::Result<()> {
+pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool, repeat: &Repeat) -> io::Result<()> {
     let rows: Vec<&Row> = report.rows.iter().filter(|row| !quiet || row.status == Status::Broken).collect();
     if !rows.is_empty() {
         writeln!(out, "{}\n", table(&rows).trim_fmt())?;
     }
     for row in rows.iter().filter(|row| row.status == Status::Broken) {
         for detail in &row.failures {
-            broken(out, &row.pool, &[&row.scenario], detail)?;
+            broken(out, &row.pool, &[&row.scenario], detail, repeat)?;
         }
     }
-    known_bad(out, &rows)?;
+    known_bad(out, &rows, repeat)?;
     if !quiet {
         scopes(out, report)?;
         summary(out, report)?;
@@ -69,7 +70,7 @@ fn errors(row: &Row) -> String {
 }
 
 /// Recorded defects, each cause once for all the scenarios that it breaks.
-fn known_bad(out: &mut dyn Write, rows: &[&Row]) -> io::Result<()> {
+fn known_bad(out: &mut dyn Write, rows: &[&Row], repeat: &Repeat) -> io::Result<()> {
     let mut causes: Vec<(&str, Vec<&str>, &Detail)> = Vec::new();
     for row in rows.iter().filter(|row| row.status == Status::KnownBad) {
         for detail in &row.failures {
@@ -82,10 +83,10 @@ fn known_bad(out: &mut dyn Write, rows: &[&Row]) -> io::Result<()> {
             }
         }
     }
-    causes.iter().try_for_each(|(pool, scenarios, detail)| broken(out, pool, scenarios, detail))
+    causes.iter().try_for_each(|(pool, scenarios, detail)| broken(out, pool, scenarios, detail, repeat))
 }
 
-fn broken(out: &mut dyn Write, pool: &str, scenarios: &[&str], detail: &Detail) -> io::Result<()> {
+fn broken(out: &mut dyn Write, pool: &str, scenarios: &[&str], detail: &Detail, repeat: &Repeat) -> io::Result<()> {
     let known = if detail.status == Status::KnownBad { " (known bad)" } else { "" };
     writeln!(out, "{pool} · {}: {}{known}", scenarios.join(", "), detail.verdict)?;
     if !detail.variants.is_empty() {
@@ -109,6 +110,9 @@ fn broken(out: &mut dyn Write, pool: &str, scenarios: &[&str], detail: &Detail) 
     }
     for line in &detail.reason {
         writeln!(out, "  reason: {line}")?;
+    }
+    if let Some(command) = scenarios.first().and_then(|scenario| repeat.command(pool, scenario, detail)) {
+        writeln!(out, "  again: {command}")?;
     }
     writeln!(out, "  scope: {}\n", detail.scope)
 }

@@ -5,7 +5,7 @@ use gadgets::{FastbootConfig, FastbootGadget};
 
 use super::{Outcome, Scenario};
 use crate::fastboot::Fastboot as Client;
-use crate::payload::payload;
+use crate::random::payload;
 use crate::session::{Session, expect_equal};
 use crate::shared::Shared;
 use crate::verdict::Failure;

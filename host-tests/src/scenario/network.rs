@@ -7,7 +7,7 @@ use usb_host::net::{Driver, NetDevice};
 
 use super::{Needs, Outcome, Scenario};
 use crate::net::{HostStack, PING};
-use crate::payload::payload;
+use crate::random::payload;
 use crate::session::{Session, expect_equal};
 use crate::verdict::Failure;
 

@@ -1,0 +1,212 @@
+//! Sweeps: many schedules of one scenario on one bench.
+
+use std::collections::BTreeSet;
+
+use pool::Finding;
+
+use super::{Deed, Schedule, Step};
+use crate::bench::{Bench, BenchError};
+use crate::random::Random;
+use crate::run::Run;
+use crate::scenario::Scenario;
+use crate::verdict::Verdict;
+
+/// For how many accesses a device's work is held up, and interrupts are delayed, when all schedules are tried.
+const HELD: [u32; 7] = [1, 2, 3, 5, 8, 13, 21];
+/// The longest hold of a sampled schedule.
+const LONGEST: u64 = 32;
+/// Steps of a sampled schedule, at most.
+const STEPS: u64 = 3;
+/// Different failures of a sweep that are kept, each with its first schedule.
+const MOST_KEPT: usize = 8;
+
+/// Which schedules are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sweep {
+    /// So many, with up to three steps, by the bench's seed.
+    Sample(u32),
+    /// Every act at every access, alone, and with every place of the device's work held up; interrupts delayed from every
+    /// access.
+    All,
+}
+
+/// What came of a sweep.
+#[derive(Clone, Debug)]
+pub struct Swept {
+    /// What was to be tried.
+    pub sweep: Sweep,
+    /// The run without a race.
+    pub plain: Run,
+    /// Schedules that were tried. None if the run without a race is broken.
+    pub schedules: usize,
+    /// The driver's accesses in the race, without a schedule.
+    pub accesses: u32,
+    /// Runs that broke, with their schedules shrunk: one for each way to break.
+    pub broken: Vec<Run>,
+    /// How many broke.
+    pub broken_total: usize,
+}
+
+/// What makes two broken runs the same failure.
+type Kind = (Verdict, Option<&'static str>, Option<String>);
+
+fn kind(run: &Run) -> Kind {
+    // The words of a failure may hold what differs from schedule to schedule; a finding says enough.
+    let finding = run.first_finding().map(Finding::name);
+    let failure = run.failure.as_ref().filter(|_| finding.is_none()).map(|failure| failure.error.clone());
+    (run.verdict, finding, failure)
+}
+
+impl Default for Sweep {
+    /// A few, for a check that takes no time.
+    fn default() -> Self {
+        Self::Sample(4)
+    }
+}
+
+impl Sweep {
+    /// The same, but a sample of all.
+    pub(crate) fn sampled(self) -> Self {
+        match self {
+            Self::Sample(count) => Self::Sample(count),
+            Self::All => Self::default(),
+        }
+    }
+}
+
+impl Swept {
+    /// Which schedules were tried, in words; nothing of a scenario that is not raced.
+    pub(crate) fn covered(&self) -> Option<String> {
+        self.plain.schedule.as_ref()?;
+        Some(match self.sweep {
+            Sweep::All if self.schedules > 0 => "all of one step".to_owned(),
+            Sweep::Sample(count) if self.schedules > 0 => format!("{count} sampled"),
+            _ => "none raced, as the scenario breaks without".to_owned(),
+        })
+    }
+}
+
+impl Bench {
+    /// Runs a scenario without a race, then with many schedules.
+    ///
+    /// # Errors
+    /// [`BenchError`] if the bench cannot be set up.
+    pub fn sweep(&self, scenario: &dyn Scenario, sweep: Sweep) -> Result<Swept, BenchError> {
+        let plain = self.clone().schedule(Schedule::default()).run_scenario(scenario)?;
+        let accesses = plain.raced.accesses;
+        let mut swept = Swept { sweep, plain, schedules: 0, accesses, broken: Vec::new(), broken_total: 0 };
+        if swept.plain.is_broken() || scenario.needs().acts.is_empty() {
+            return Ok(swept);
+        }
+        let mut kinds: BTreeSet<Kind> = BTreeSet::new();
+        let mut visit = |schedule: Schedule| -> Result<bool, BenchError> {
+            let run = self.clone().schedule(schedule.clone()).run_scenario(scenario)?;
+            let reached = run.raced.steps == schedule.steps().len();
+            swept.schedules += 1;
+            if run.is_broken() {
+                swept.broken_total += 1;
+                let kind = kind(&run);
+                if swept.broken.len() < MOST_KEPT && kinds.insert(kind.clone()) {
+                    swept.broken.push(self.shrink(scenario, schedule, run, &kind)?);
+                }
+            }
+            Ok(reached)
+        };
+        match sweep {
+            Sweep::Sample(count) => {
+                let mut seed = Random::new(self.seed_of_schedules());
+                for _ in 0..count {
+                    visit(sample(&mut seed, scenario, accesses))?;
+                }
+            }
+            Sweep::All => {
+                for deed in deeds(scenario) {
+                    // A schedule can make the race longer, or shorter: the end is where a step was not reached.
+                    for at in 0.. {
+                        if !visit(Schedule::new(vec![Step { at, deed: deed.clone() }]))? {
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(swept)
+    }
+
+    /// A smaller schedule with the same failure: fewer steps, no hold, shorter holds.
+    fn shrink(&self, scenario: &dyn Scenario, schedule: Schedule, run: Run, wanted: &Kind) -> Result<Run, BenchError> {
+        let (mut schedule, mut best) = (schedule, run);
+        loop {
+            let mut smaller = None;
+            for candidate in candidates(&schedule) {
+                let run = self.clone().schedule(candidate.clone()).run_scenario(scenario)?;
+                if run.is_broken() && kind(&run) == *wanted {
+                    smaller = Some((candidate, run));
+                    break;
+                }
+            }
+            match smaller {
+                Some(found) => (schedule, best) = found,
+                None => return Ok(best),
+            }
+        }
+    }
+}
+
+/// Everything that can happen at an access.
+fn deeds(scenario: &dyn Scenario) -> Vec<Deed> {
+    let acts = scenario.needs().acts.iter().flat_map(|name| {
+        let held = |held| Deed::Act { name: (*name).to_owned(), held };
+        let places = crate::sides::PAUSES.iter().flat_map(|place| HELD.map(|for_| Some(((*place).to_owned(), for_))));
+        std::iter::once(None).chain(places).map(held)
+    });
+    acts.chain(HELD.map(Deed::Delay)).collect()
+}
+
+fn sample(seed: &mut Random, scenario: &dyn Scenario, accesses: u32) -> Schedule {
+    let (acts, places) = (scenario.needs().acts, crate::sides::PAUSES);
+    let steps = (0..=seed.below(STEPS)).map(|_| {
+        let at = seed.below(u64::from(accesses.max(1))) as u32;
+        let length = 1 + seed.below(LONGEST) as u32;
+        let deed = match seed.below(4) {
+            0 => Deed::Delay(length),
+            choice => {
+                let name = acts[seed.below(acts.len() as u64) as usize].to_owned();
+                let place = places[seed.below(places.len() as u64) as usize].to_owned();
+                Deed::Act { name, held: (choice == 1).then_some((place, length)) }
+            }
+        };
+        Step { at, deed }
+    });
+    Schedule::new(steps.collect())
+}
+
+/// Schedules that are a little smaller.
+fn candidates(schedule: &Schedule) -> Vec<Schedule> {
+    let steps = schedule.steps();
+    let without = |index: usize| {
+        let mut steps = steps.to_vec();
+        steps.remove(index);
+        Schedule(steps)
+    };
+    let with = |index: usize, deed: Deed| {
+        let mut steps = steps.to_vec();
+        steps[index].deed = deed;
+        Schedule(steps)
+    };
+    let mut smaller: Vec<Schedule> = if steps.len() > 1 { (0..steps.len()).map(without).collect() } else { Vec::new() };
+    for (index, step) in steps.iter().enumerate() {
+        match &step.deed {
+            Deed::Act { name, held: Some((place, accesses)) } => {
+                smaller.push(with(index, Deed::Act { name: name.clone(), held: None }));
+                if *accesses > 1 {
+                    let held = Some((place.clone(), accesses / 2));
+                    smaller.push(with(index, Deed::Act { name: name.clone(), held }));
+                }
+            }
+            Deed::Delay(accesses) if *accesses > 1 => smaller.push(with(index, Deed::Delay(accesses / 2))),
+            Deed::Act { held: None, .. } | Deed::Delay(_) => {}
+        }
+    }
+    smaller
+}

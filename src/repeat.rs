@@ -1,0 +1,36 @@
+//! The command that makes a failure again.
+
+use scenarios::{Detail, Speed};
+
+use crate::cli::Machine;
+
+/// What a command needs beside the failure itself.
+pub(crate) struct Repeat {
+    machine: String,
+}
+
+impl Repeat {
+    /// For failures on this machine.
+    pub(crate) fn new(machine: &Machine) -> Self {
+        let mut text = String::new();
+        if let Some(base) = machine.cpu_base {
+            text += &format!(" --cpu-base {base:#x}");
+        }
+        if machine.seed != 0 {
+            text += &format!(" --seed {}", machine.seed);
+        }
+        Self { machine: text }
+    }
+
+    /// The command for the first of the runs that broke in this way; `None` where a row is not a scenario's.
+    pub(crate) fn command(&self, pool: &str, scenario: &str, detail: &Detail) -> Option<String> {
+        let (schedule, variant) = (detail.schedule.as_ref()?, detail.variants.first()?);
+        let speed = if variant.speed == Speed::High { "high" } else { "full" };
+        let mut text =
+            format!("poolproof run {scenario} --pool {pool} --endpoints {} --speed {speed}", variant.endpoints);
+        if variant.page_size != 4096 {
+            text += &format!(" --page-size {}k", variant.page_size / 1024);
+        }
+        Some(text + &self.machine + &format!(" --schedule {schedule}"))
+    }
+}
