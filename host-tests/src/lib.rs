@@ -3,6 +3,7 @@
 //! - [`Bench`]: one pool, one driver, one controller, one host, in virtual time; a [`Run`] comes out
 //! - [`scenario`]: what is done with them; [`Session`] is what a scenario holds
 //! - [`check()`]: pools × scenarios, as [`Row`]s; recorded defects are told apart from news ([`Status`])
+//! - [`Schedule`]: what happens on the wire at which of the driver's accesses; [`Bench::sweep`] tries many
 //! - [`Verdict`], [`Scope`]: what was seen, and how far it reaches
 //! - [`LiveBus`]: the same boards in real time, for clients on other threads
 #![cfg_attr(target_os = "linux", doc = "- [`VirtualBus`]: a live bus whose devices unmodified programs on libusb see")]
@@ -24,7 +25,7 @@
 //! # Ok::<(), scenarios::BenchError>(())
 //! ```
 //!
-//! *Not implemented*: raced schedules beyond [`Bench::preempt`], IOMMUs, non-coherent memory, interrupt context.
+//! *Not implemented*: IOMMUs, non-coherent memory, interrupt context.
 
 mod bench;
 mod board;
@@ -64,7 +65,7 @@ mod witness;
 // Words of the crates below that the bench's own callers need.
 pub use bus::{CpuAddr, Trace};
 pub use gadgets;
-pub use pool::{MemoryError, PageOrder, Policy, policy};
+pub use pool::{Finding, MemoryError, PageOrder, Policy, policy};
 pub use usb::Speed;
 pub use usb_host::PortPath;
 

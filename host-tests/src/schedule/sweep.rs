@@ -1,6 +1,7 @@
 //! Sweeps: many schedules of one scenario on one bench.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
 use pool::Finding;
 
@@ -9,6 +10,7 @@ use crate::bench::{Bench, BenchError};
 use crate::random::Random;
 use crate::run::Run;
 use crate::scenario::Scenario;
+use crate::sides::PAUSES;
 use crate::verdict::Verdict;
 
 /// For how many accesses a device's work is held up, and interrupts are delayed, when all schedules are tried.
@@ -33,7 +35,7 @@ pub enum Sweep {
 /// What came of a sweep.
 #[derive(Clone, Debug)]
 pub struct Swept {
-    /// What was to be tried.
+    /// What was asked for.
     pub sweep: Sweep,
     /// The run without a race.
     pub plain: Run,
@@ -92,45 +94,55 @@ impl Bench {
     /// # Errors
     /// [`BenchError`] if the bench cannot be set up.
     pub fn sweep(&self, scenario: &dyn Scenario, sweep: Sweep) -> Result<Swept, BenchError> {
-        let plain = self.clone().schedule(Schedule::default()).run_scenario(scenario)?;
+        self.visit(scenario, sweep, |_| ControlFlow::Continue(()))
+    }
+
+    /// The same, but it ends with the first run that is broken, and gives that, its schedule shrunk.
+    ///
+    /// # Errors
+    /// [`BenchError`] if the bench cannot be set up.
+    pub fn first_broken(&self, scenario: &dyn Scenario, sweep: Sweep) -> Result<Option<Run>, BenchError> {
+        let swept = self.visit(scenario, sweep, |_| ControlFlow::Break(()))?;
+        Ok(if swept.plain.is_broken() { Some(swept.plain) } else { swept.broken.into_iter().next() })
+    }
+
+    /// A sweep; `broken` is asked after each broken run whether it goes on.
+    fn visit(
+        &self,
+        scenario: &dyn Scenario,
+        sweep: Sweep,
+        broken: impl Fn(&Run) -> ControlFlow<()>,
+    ) -> Result<Swept, BenchError> {
+        let plain = self.raced(scenario, &Schedule::default())?;
         let accesses = plain.raced.accesses;
         let mut swept = Swept { sweep, plain, schedules: 0, accesses, broken: Vec::new(), broken_total: 0 };
         if swept.plain.is_broken() || scenario.needs().acts.is_empty() {
             return Ok(swept);
         }
         let mut kinds: BTreeSet<Kind> = BTreeSet::new();
-        let mut visit = |schedule: Schedule| -> Result<bool, BenchError> {
-            let run = self.clone().schedule(schedule.clone()).run_scenario(scenario)?;
-            let reached = run.raced.steps == schedule.steps().len();
+        let mut next = schedules(sweep, scenario, accesses, self.seed_of_schedules());
+        while let Some(schedule) = next.next() {
+            let run = self.raced(scenario, &schedule)?;
             swept.schedules += 1;
-            if run.is_broken() {
-                swept.broken_total += 1;
-                let kind = kind(&run);
-                if swept.broken.len() < MOST_KEPT && kinds.insert(kind.clone()) {
-                    swept.broken.push(self.shrink(scenario, schedule, run, &kind)?);
-                }
+            next.reached(run.raced.steps == schedule.steps().len());
+            if !run.is_broken() {
+                continue;
             }
-            Ok(reached)
-        };
-        match sweep {
-            Sweep::Sample(count) => {
-                let mut seed = Random::new(self.seed_of_schedules());
-                for _ in 0..count {
-                    visit(sample(&mut seed, scenario, accesses))?;
-                }
+            swept.broken_total += 1;
+            let kind = kind(&run);
+            let goes_on = broken(&run);
+            if swept.broken.len() < MOST_KEPT && kinds.insert(kind.clone()) {
+                swept.broken.push(self.shrink(scenario, schedule, run, &kind)?);
             }
-            Sweep::All => {
-                for deed in deeds(scenario) {
-                    // A schedule can make the race longer, or shorter: the end is where a step was not reached.
-                    for at in 0.. {
-                        if !visit(Schedule::new(vec![Step { at, deed: deed.clone() }]))? {
-                            break;
-                        }
-                    }
-                }
+            if goes_on.is_break() {
+                break;
             }
         }
         Ok(swept)
+    }
+
+    fn raced(&self, scenario: &dyn Scenario, schedule: &Schedule) -> Result<Run, BenchError> {
+        self.clone().schedule(schedule.clone()).run_scenario(scenario)
     }
 
     /// A smaller schedule with the same failure: fewer steps, no hold, shorter holds.
@@ -139,7 +151,7 @@ impl Bench {
         loop {
             let mut smaller = None;
             for candidate in candidates(&schedule) {
-                let run = self.clone().schedule(candidate.clone()).run_scenario(scenario)?;
+                let run = self.raced(scenario, &candidate)?;
                 if run.is_broken() && kind(&run) == *wanted {
                     smaller = Some((candidate, run));
                     break;
@@ -153,26 +165,62 @@ impl Bench {
     }
 }
 
+/// The schedules of a sweep, one after the other.
+enum Schedules {
+    Sample { left: u32, random: Random, acts: &'static [&'static str], accesses: u32 },
+    All { deeds: Vec<Deed>, deed: usize, at: u32 },
+}
+
+fn schedules(sweep: Sweep, scenario: &dyn Scenario, accesses: u32, seed: u64) -> Schedules {
+    let acts = scenario.needs().acts;
+    match sweep {
+        Sweep::Sample(left) => Schedules::Sample { left, random: Random::new(seed), acts, accesses },
+        Sweep::All => Schedules::All { deeds: deeds(acts), deed: 0, at: 0 },
+    }
+}
+
+impl Schedules {
+    fn next(&mut self) -> Option<Schedule> {
+        match self {
+            Self::Sample { left, random, acts, accesses } => {
+                *left = left.checked_sub(1)?;
+                Some(sample(random, acts, *accesses))
+            }
+            Self::All { deeds, deed, at } => {
+                let deed = deeds.get(*deed)?.clone();
+                *at += 1;
+                Some(Schedule::new(vec![Step { at: *at - 1, deed }]))
+            }
+        }
+    }
+
+    /// Whether every step of the last one took place. A schedule can make a race longer, or shorter: behind its end there
+    /// is nothing to try.
+    fn reached(&mut self, reached: bool) {
+        if let (Self::All { deed, at, .. }, false) = (self, reached) {
+            *deed += 1;
+            *at = 0;
+        }
+    }
+}
+
 /// Everything that can happen at an access.
-fn deeds(scenario: &dyn Scenario) -> Vec<Deed> {
-    let acts = scenario.needs().acts.iter().flat_map(|name| {
-        let held = |held| Deed::Act { name: (*name).to_owned(), held };
-        let places = crate::sides::PAUSES.iter().flat_map(|place| HELD.map(|for_| Some(((*place).to_owned(), for_))));
-        std::iter::once(None).chain(places).map(held)
-    });
+fn deeds(acts: &[&str]) -> Vec<Deed> {
+    let places = || PAUSES.iter().flat_map(|place| HELD.map(|accesses| Some(((*place).to_owned(), accesses))));
+    let held = || std::iter::once(None).chain(places());
+    let acts = acts.iter().flat_map(|name| held().map(|held| Deed::Act { name: (*name).to_owned(), held }));
     acts.chain(HELD.map(Deed::Delay)).collect()
 }
 
-fn sample(seed: &mut Random, scenario: &dyn Scenario, accesses: u32) -> Schedule {
-    let (acts, places) = (scenario.needs().acts, crate::sides::PAUSES);
-    let steps = (0..=seed.below(STEPS)).map(|_| {
-        let at = seed.below(u64::from(accesses.max(1))) as u32;
-        let length = 1 + seed.below(LONGEST) as u32;
-        let deed = match seed.below(4) {
+fn sample(random: &mut Random, acts: &[&str], accesses: u32) -> Schedule {
+    let steps = (0..=random.below(STEPS - 1)).map(|_| {
+        let at = random.below(u64::from(accesses)) as u32;
+        let length = 1 + random.below(LONGEST) as u32;
+        let deed = match random.below(4) {
             0 => Deed::Delay(length),
             choice => {
-                let name = acts[seed.below(acts.len() as u64) as usize].to_owned();
-                let place = places[seed.below(places.len() as u64) as usize].to_owned();
+                let name = acts[random.below(acts.len() as u64) as usize].to_owned();
+                let place = PAUSES[random.below(PAUSES.len() as u64) as usize].to_owned();
                 Deed::Act { name, held: (choice == 1).then_some((place, length)) }
             }
         };
