@@ -13,13 +13,15 @@ use crate::repeat::Repeat;
 use crate::report;
 
 pub(crate) fn check(out: &mut dyn Write, arguments: &Check) -> Result<Exit, Error> {
-    let Machine { page_size, cpu_base, seed } = arguments.machine;
+    let Machine { page_size, cpu_base, seed, ref errata, no_workaround } = arguments.machine;
     let mut options = CheckOptions {
         endpoints: arguments.endpoints.into_iter().collect(),
         page_size: page_size.bytes(),
         cpu_base: cpu_base.map_or(CPU_BASE, CpuAddr),
         seed,
         schedules: arguments.schedules,
+        errata: errata.clone(),
+        workarounds: !no_workaround,
         ..CheckOptions::default()
     };
     if let Some(name) = &arguments.pool {

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use scenarios::{Schedule, Sweep};
 
@@ -210,6 +211,14 @@ pub(crate) struct Machine {
     /// Seed of everything that is chosen at random
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
+
+    /// An erratum of the controller, which may be given several times
+    #[arg(long, value_name = "NAME", value_parser = erratum())]
+    pub(crate) errata: Vec<scenarios::Erratum>,
+
+    /// Let the driver work around no erratum
+    #[arg(long)]
+    pub(crate) no_workaround: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -270,6 +279,15 @@ fn sweep(text: &str) -> Result<Sweep, String> {
         return Ok(Sweep::All);
     }
     text.parse().map(Sweep::Sample).map_err(|error| format!("{error}; expected a number of schedules, or `all`"))
+}
+
+/// An erratum by its name.
+fn erratum() -> impl TypedValueParser<Value = scenarios::Erratum> {
+    let all = scenarios::Erratum::ALL;
+    let known = all.map(|erratum| PossibleValue::new(erratum.name()).help(erratum.about()));
+    // What the parser lets through is one of them.
+    PossibleValuesParser::new(known)
+        .map(move |name| all.into_iter().find(|known| known.name() == name).unwrap_or(all[0]))
 }
 
 /// An address in decimal or, with 0x, in hexadecimal.

@@ -14,7 +14,7 @@ pub(crate) fn run(out: &mut dyn Write, arguments: &Run) -> Result<Exit, Error> {
     let policy = find("pool", &arguments.pool, scenarios::policy::table(), |policy| &policy.name)?;
     let scenario = find("scenario", &arguments.scenario, scenarios::scenario::table(), |scenario| scenario.name())?;
     let port: PortPath = arguments.port.parse().map_err(|error| Error::usage(format!("--port: {error}")))?;
-    let Machine { page_size, cpu_base, seed } = arguments.machine;
+    let Machine { page_size, cpu_base, seed, ref errata, no_workaround } = arguments.machine;
     let bench = Bench::new()
         .pool(policy)
         .endpoints(arguments.endpoints)
@@ -23,7 +23,9 @@ pub(crate) fn run(out: &mut dyn Write, arguments: &Run) -> Result<Exit, Error> {
         .cpu_base(cpu_base.map_or(CPU_BASE, CpuAddr))
         .port(port)
         .seed(seed)
-        .schedule(arguments.schedule.clone());
+        .schedule(arguments.schedule.clone())
+        .errata(errata.iter().copied())
+        .workarounds(!no_workaround);
     let (run, trace) = if arguments.trace {
         bench.trace_scenario(&*scenario).map_err(setup)?
     } else {

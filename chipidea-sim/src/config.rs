@@ -2,6 +2,7 @@
 
 use usb::Speed;
 
+use crate::errata::Errata;
 use crate::registers::{DccParams, HccParams};
 
 /// The two operational register layouts (Linux: `ci_regs_nolpm` and `ci_regs_lpm`).
@@ -37,6 +38,8 @@ pub struct Config {
     pub id: u32,
     /// Length of the register window in bytes. Beyond 0x1000 it holds the board's reset line.
     pub window: u64,
+    /// What is wrong with it. An erratum that belongs to a revision decides what the ID register says.
+    pub errata: Errata,
 }
 
 impl Default for Config {
@@ -50,6 +53,7 @@ impl Default for Config {
             vbus: false,
             id: 0xe4a1fa05,
             window: 0x1000,
+            errata: Errata::default(),
         }
     }
 }
@@ -61,6 +65,15 @@ impl Config {
         self.cap_offset = if self.cap_offset == 0 { 0 } else { 0x100 };
         self.max_speed = self.max_speed.max(Speed::Full);
         self
+    }
+
+    /// The ID register.
+    pub(crate) fn identification(&self) -> u32 {
+        const VERSION_AND_REVISION: u32 = 0xff << 21;
+        match self.errata.lost_appends {
+            Some(lost) => self.id & !VERSION_AND_REVISION | lost.revision.identification(),
+            None => self.id,
+        }
     }
 
     pub(crate) fn dccparams(&self) -> u32 {

@@ -11,6 +11,7 @@ use usb::wire::PortListener;
 
 use crate::config::Config;
 use crate::core::{Core, Effect};
+use crate::errata::Struck;
 use crate::pause::{PAUSES, Pause};
 use crate::register_map::{Register, RegisterMap};
 use crate::trace::{RegisterEvent, SOURCE};
@@ -44,6 +45,12 @@ impl Chipidea {
     #[must_use]
     pub fn registers(&self) -> &[Register] {
         self.map.registers()
+    }
+
+    /// What its errata did since it was made, the first of it (64 at most).
+    #[must_use]
+    pub fn struck(&self) -> Vec<Struck> {
+        self.core.lock().errata.struck.clone()
     }
 
     pub(crate) fn listen(&self, listener: Option<Arc<dyn PortListener>>) {

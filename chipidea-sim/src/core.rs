@@ -7,6 +7,7 @@ use usb::wire::DataPid;
 use usb::{EndpointAddress, Speed};
 
 use crate::config::{Config, Layout};
+use crate::errata::Active;
 use crate::kinds;
 use crate::layout;
 use crate::pause::Pauses;
@@ -53,6 +54,7 @@ pub(crate) struct Core {
     pub(crate) staged_address: Option<u8>,
     pub(crate) effects: Effects<Effect>,
     pub(crate) pauses: Pauses,
+    pub(crate) errata: Active,
     phy: Phy,
     pub(crate) vbus: bool,
     now: Duration,
@@ -75,6 +77,7 @@ impl Core {
             staged_address: None,
             effects: Effects::new(),
             pauses: Pauses::default(),
+            errata: Active::new(config.errata),
             phy: Phy::new(),
             vbus: config.vbus,
             now: Duration::ZERO,

@@ -11,6 +11,7 @@
 //! - [`Register`]: the register table, as data; [`RegisterEvent`] and [`Refused`] in traces
 //! - SETUP and packets (`transfer.rs`), `prime.rs`, `retire.rs`
 //! - [`DQH`], [`DTD`], [`BUFFER`]: what the controller takes pieces of memory for, said with every access
+//! - [`Errata`]: what single revisions do wrong, as switches; [`Struck`] in traces and from [`Chipidea::struck`]
 //! - [`Traffic`]: a trace told as what the driver did, so that drivers can be compared
 //! - [`ENDPTLISTADDR`]: what it assumes of memory, shown to the watch when that register is written, before masking
 //! - a ULPI PHY behind the viewport, and the registers that Linux's msm glue touches
@@ -74,13 +75,14 @@
 //! # Not implemented
 //! Host mode and the OTG state machine, test modes (both are refused, with a [`Refused`] event), PING and NYET, the NAK
 //! and start-of-frame interrupts (NAKI, SRI) and ENDPTNAK, the 1 ms OTG timer, general purpose timers, interrupt
-//! thresholds (ITC), power states of the PHY (PHCD is plain storage), stream disable (SDIS is plain storage), errata of
-//! single revisions.
+//! thresholds (ITC), power states of the PHY (PHCD is plain storage), stream disable (SDIS is plain storage), errata but
+//! those of [`Errata`].
 
 mod config;
 mod controller;
 mod core;
 mod descriptor;
+mod errata;
 mod kinds;
 mod layout;
 mod otg;
@@ -98,6 +100,7 @@ mod ulpi;
 
 pub use config::{Config, Layout};
 pub use controller::Chipidea;
+pub use errata::{Errata, LostAppends, Revision, Struck};
 pub use kinds::{BUFFER, DQH, DTD};
 pub use layout::ENDPTLISTADDR;
 pub use pause::PAUSES;

@@ -137,6 +137,9 @@ impl UsbPort for Chipidea {
 
 /// The dQH behind a token. Memory that does not answer is a system error, and the slot is primed no more.
 fn begin(core: &mut Core, dma: &DmaPort, to: Target, direction: Direction) -> Result<Work, Refusal> {
+    if direction == Direction::In {
+        core.overhear_in(dma, to);
+    }
     let slot = core.gate(to, direction)?;
     core.begin(dma, slot).map_err(|_| match direction {
         Direction::Out => {

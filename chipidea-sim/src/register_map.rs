@@ -202,7 +202,7 @@ impl RegisterMap {
                 continue;
             };
             let reset = match reg {
-                Reg::Id => config.id,
+                Reg::Id => config.identification(),
                 Reg::HwHost => u32::from(config.host_capable),
                 Reg::HwDevice => 1 | u32::from(config.endpoints) << 1,
                 Reg::HccParams => config.hccparams(),

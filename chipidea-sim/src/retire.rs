@@ -107,6 +107,9 @@ impl Core {
         let Some(target) = Link(next).target() else {
             return Ok(false);
         };
+        if self.append_is_lost(dma, work, target)? {
+            return Ok(false);
+        }
         self.slots[slot.index()].position = position.wrapping_add(1);
         let dtd = self.load(dma, slot, work.head, target)?;
         work.take(target, &dtd);

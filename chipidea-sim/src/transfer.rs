@@ -51,7 +51,12 @@ impl Core {
     /// Whether the device listens to `to` at all.
     fn hears(&self, to: Target) -> bool {
         let address = DeviceAddr::from_bits(self.registers.get(Reg::DeviceAddr)).address();
-        self.speed.is_some() && !self.is_suspended() && to.address == address && self.has_endpoint(to.endpoint)
+        self.is_awake() && to.address == address && self.has_endpoint(to.endpoint)
+    }
+
+    /// Whether the bus is in use.
+    pub(crate) fn is_awake(&self) -> bool {
+        self.speed.is_some() && !self.is_suspended()
     }
 
     /// Whether a token may move data: the slot if it is primed.

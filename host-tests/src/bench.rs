@@ -18,6 +18,7 @@ use usb_host::{Host, HostConfig, PortPath};
 use crate::board::Board;
 use crate::clock::Clock;
 use crate::driver::{DriverFactory, DriverSide};
+use crate::errata::Erratum;
 use crate::irq::Line;
 use crate::run::{Exercised, LogLine, NOT_EXERCISED, Run, Scope, Variant};
 use crate::scenario::{Needs, Scenario};
@@ -123,6 +124,8 @@ pub struct Bench {
     cpu_base: CpuAddr,
     port: PortPath,
     seed: u64,
+    errata: Vec<Erratum>,
+    workarounds: bool,
     preempt: Option<Arc<dyn Preempt>>,
     schedule_name: String,
     schedule: Schedule,
@@ -153,6 +156,8 @@ impl Bench {
             cpu_base: CPU_BASE,
             port: HostConfig::default().port,
             seed: 0,
+            errata: Vec::new(),
+            workarounds: true,
             preempt: None,
             schedule_name: "none raced".to_owned(),
             schedule: Schedule::default(),
@@ -240,6 +245,21 @@ impl Bench {
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
+        self
+    }
+
+    /// What is wrong with the controller; nothing by default. Of two revisions the last one counts.
+    #[must_use]
+    pub fn errata(mut self, errata: impl IntoIterator<Item = Erratum>) -> Self {
+        self.errata = errata.into_iter().collect();
+        self
+    }
+
+    /// Whether the driver works around the controller's errata, as it does by default. A driver of one's own finds it in
+    /// [`DriverSide::workarounds`].
+    #[must_use]
+    pub fn workarounds(mut self, on: bool) -> Self {
+        self.workarounds = on;
         self
     }
 
@@ -406,6 +426,7 @@ impl Bench {
         let chipidea = sides::controller(
             self.endpoints,
             self.lpm,
+            &self.errata,
             guest,
             Arc::clone(&witness) as _,
             trace.clone(),
@@ -431,11 +452,13 @@ impl Bench {
         let board = Board::new(Arc::clone(clock), line, device, Arc::clone(&chipidea) as _, memory, pages, ledger, dma);
         let session = Session {
             board: Arc::new(board),
-            port: chipidea,
+            port: Arc::clone(&chipidea) as _,
+            controller: chipidea,
             host,
             log,
             witness,
             driver: Arc::clone(&self.driver),
+            workarounds: self.workarounds,
             preempt: self.preempt.clone(),
             race,
             port_name: self.port.to_string(),
@@ -479,6 +502,7 @@ impl Bench {
             metadata: self.policy.metadata,
             witnessed: session.witness.accesses(),
             exercised,
+            errata: sides::struck(&session.controller),
             log: session.log.lines().into_iter().map(|line| LogLine { at: line.time, text: line.text }).collect(),
             log_origin: ORIGIN,
             board_log: board.log(),
@@ -510,13 +534,24 @@ impl Bench {
         let speeds: BTreeSet<Speed> = variants.iter().map(|variant| variant.speed).collect();
         let speeds: Vec<String> = speeds.iter().map(Speed::to_string).collect();
         let covered = format!(
-            "driver {driver_name}; model {}, {} endpoints, {} port; memory coherent, {} KiB pages {order}, processor's \
+            "driver {driver_name}; model {}, {} endpoints, {} port{}; memory coherent, {} KiB pages {order}, processor's \
              base {cpu_base}, devices' base {DMA_BASE}; schedules {schedule}; seed {seed}; not exercised: {NOT_EXERCISED}",
             sides::controller_name(self.lpm),
             endpoints.join(", "),
             speeds.join(" and "),
+            self.errata_in_scope(),
             page_size / 1024,
         );
         Scope { pool: format!("{} ({})", policy.name, policy.fingerprint), covered }
+    }
+
+    fn errata_in_scope(&self) -> String {
+        if self.errata.is_empty() {
+            return String::new();
+        }
+        let errata: Vec<&str> = self.errata.iter().map(|erratum| erratum.name()).collect();
+        let (what, worked) =
+            (if errata.len() == 1 { "erratum" } else { "errata" }, if self.workarounds { "" } else { "not " });
+        format!("; {what} {}, {worked}worked around", errata.join(", "))
     }
 }

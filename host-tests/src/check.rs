@@ -13,6 +13,7 @@ use usb::Speed;
 
 use crate::bench::{Bench, BenchError, CPU_BASE};
 use crate::contract;
+use crate::errata::Erratum;
 use crate::record::Status;
 use crate::row::Row;
 use crate::run::Run;
@@ -40,6 +41,10 @@ pub struct CheckOptions {
     /// The schedules of scenarios that are raced. All are tried with the fewest endpoints only, as a race does not see
     /// the others; the rest gets a sample.
     pub schedules: Sweep,
+    /// What is wrong with the controller.
+    pub errata: Vec<Erratum>,
+    /// Whether the driver works around it.
+    pub workarounds: bool,
     /// Whether recorded defects are excused.
     pub excuse: bool,
 }
@@ -55,6 +60,8 @@ impl Default for CheckOptions {
             cpu_base: CPU_BASE,
             seed: 0,
             schedules: Sweep::default(),
+            errata: Vec::new(),
+            workarounds: true,
             excuse: true,
         }
     }
@@ -183,6 +190,8 @@ fn bench(options: &CheckOptions, policy: &Policy, endpoints: u8, speed: Speed) -
         .page_size(options.page_size)
         .cpu_base(options.cpu_base)
         .seed(options.seed)
+        .errata(options.errata.iter().copied())
+        .workarounds(options.workarounds)
 }
 
 impl Job {

@@ -15,4 +15,6 @@ pub struct DriverSide {
     pub mmio: Arc<dyn Mmio>,
     /// Memory, pools, mappings.
     pub dma: DmaApi,
+    /// Whether the driver is to work around the errata that it knows.
+    pub workarounds: bool,
 }

@@ -26,6 +26,7 @@ fn lines(run: &Run) -> Vec<String> {
                  accesses of the device to blocks of pools"
             )]
         }
+        Verdict::Inconclusive if !run.errata.is_empty() => errata(run),
         Verdict::Inconclusive => vec!["the scenario failed, and no finding explains it".to_owned()],
         Verdict::ClientAssumptionViolated | Verdict::PoolContractViolated => match run.first_finding() {
             Some(Finding::LayoutContract(finding)) => layout(run, finding),
@@ -39,6 +40,15 @@ fn lines(run: &Run) -> Vec<String> {
     }
     lines.truncate(MOST_LINES);
     lines
+}
+
+/// What the first of the controller's errata to strike did, and how many more there were.
+fn errata(run: &Run) -> Vec<String> {
+    let first = run.errata.first().map(|first| format!("in the model: {first}"));
+    let more = run.errata.len() - 1;
+    let more = (more > 0)
+        .then(|| format!("the controller's errata struck {more} more {}", if more == 1 { "time" } else { "times" }));
+    first.into_iter().chain(more).collect()
 }
 
 /// Register, slot, both names, both addresses, the pool's order, and what came of it.

@@ -88,6 +88,8 @@ pub struct Run {
     pub metadata: Metadata,
     /// What was exercised, in counts.
     pub exercised: Exercised,
+    /// What the controller's errata did, one line for each time; the first of them.
+    pub errata: Vec<String>,
     /// The host's kernel log.
     pub log: Vec<LogLine>,
     /// What the log's clock shows when the bench is switched on.

@@ -28,7 +28,9 @@ pub struct Session {
     pub(crate) host: Host,
     pub(crate) log: Arc<HostLog>,
     pub(crate) witness: Arc<Witness>,
+    pub(crate) controller: Arc<sides::Controller>,
     pub(crate) driver: DriverFactory,
+    pub(crate) workarounds: bool,
     pub(crate) preempt: Option<Arc<dyn Preempt>>,
     /// Who follows the schedule, in a scenario that is raced.
     pub(crate) race: Option<Arc<Race>>,
@@ -68,6 +70,15 @@ impl Session {
     /// # Errors
     /// [`Failure`] in the driver's words, or if the board runs already.
     pub fn boot(&self, gadget: impl Gadget + 'static) -> Result<(), Failure> {
+        self.bind(|_| gadget)
+    }
+
+    /// [`Session::boot`] with a gadget that `make` makes when the driver is there, as a function's `bind` does that chooses
+    /// its endpoints by what the controller wants.
+    ///
+    /// # Errors
+    /// As [`Session::boot`].
+    pub fn bind<G: Gadget + 'static>(&self, make: impl FnOnce(&dyn UdcDriver) -> G) -> Result<(), Failure> {
         self.untested.lock().get_or_insert_with(|| self.board.ledger.counts());
         let mut mmio = Arc::clone(&self.board.registers);
         let mut dma = self.board.dma.clone();
@@ -76,7 +87,9 @@ impl Session {
             mmio = Arc::new(PreemptedMmio { mmio, preempt: Arc::clone(&preempt) });
             dma = dma.preempted(preempt);
         }
-        let driver = (self.driver)(DriverSide { mmio, dma }).map_err(|error| failed("probe", &error))?;
+        let side = DriverSide { mmio, dma, workarounds: self.workarounds };
+        let driver = (self.driver)(side).map_err(|error| failed("probe", &error))?;
+        let gadget = make(&*driver);
         self.start(driver, gadget)
     }
 
@@ -88,7 +101,7 @@ impl Session {
     pub fn boot_loader(&self, gadget: impl Gadget + 'static) -> Result<(), Failure> {
         let Board { memory, pages, ledger, registers, .. } = &*self.board;
         let dma = DmaApi::new(Arc::clone(memory), Arc::clone(pages) as _, Policy::current(), Arc::clone(ledger));
-        let side = DriverSide { mmio: Arc::clone(registers), dma };
+        let side = DriverSide { mmio: Arc::clone(registers), dma, workarounds: self.workarounds };
         let driver = sides::boot_loader(side).map_err(|error| failed("boot loader", &error))?;
         self.start(driver, gadget)
     }

@@ -1,15 +1,17 @@
 //! The sides that a bench has unless it is told otherwise: with `served`, which gives virtual machines their controller, the
 //! only place that names a concrete model or driver.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use bus::{Belief, IrqLine, Owner, Trace, Watch};
-use chipidea_driver::{ChipideaUdc, DqhSource};
-use chipidea_sim::{Chipidea, Layout};
+use chipidea_driver::{ChipideaUdc, DqhSource, Workarounds};
+use chipidea_sim::{Chipidea, Errata, Layout, LostAppends, Revision};
 use devices::{DmaMemory, DmaPort};
 use usb::gadget::{UdcDriver, UdcError};
 
 use crate::driver::DriverSide;
+use crate::errata::Erratum;
 
 /// The driver under test, for scopes.
 pub(crate) const LINUX: &str = "chipidea-driver (Rust port of Linux's ci_hdrc)";
@@ -20,23 +22,51 @@ pub(crate) const fn controller_name(lpm: bool) -> &'static str {
     if lpm { "chipidea-sim (LPM map)" } else { "chipidea-sim (non-LPM map)" }
 }
 
+/// The controller of a board.
+pub(crate) type Controller = Chipidea;
+
+/// A lost prime strikes where it can, but for two times in three: a driver that does not notice has not lost everything.
+const EVERY: NonZeroU32 = NonZeroU32::new(3).unwrap();
+
+/// What is wrong with the controller. Of two revisions the last one counts.
+fn switches(errata: &[Erratum]) -> Errata {
+    let mut switches = Errata::default();
+    for erratum in errata {
+        let lost = |revision| Some(LostAppends { revision, every: EVERY });
+        match erratum {
+            Erratum::LostPrime22 => switches.lost_appends = lost(Revision::R22),
+            Erratum::LostPrime24 => switches.lost_appends = lost(Revision::R24),
+            Erratum::Err050101 => switches.foreign_in_unprimes = true,
+        }
+    }
+    switches
+}
+
+/// What the errata did, one line for each time.
+pub(crate) fn struck(controller: &Controller) -> Vec<String> {
+    controller.struck().iter().map(ToString::to_string).collect()
+}
+
 /// The controller of a board, cable out.
 pub(crate) fn controller(
     endpoints: u8,
     lpm: bool,
+    errata: &[Erratum],
     memory: Arc<dyn DmaMemory>,
     watch: Arc<dyn Watch>,
     trace: Trace,
     line: Arc<dyn IrqLine>,
 ) -> Arc<Chipidea> {
     let layout = if lpm { Layout::Lpm } else { Layout::NonLpm };
-    let config = chipidea_sim::Config { endpoints, layout, ..chipidea_sim::Config::default() };
+    let errata = switches(errata);
+    let config = chipidea_sim::Config { endpoints, layout, errata, ..chipidea_sim::Config::default() };
     Chipidea::new(config, DmaPort::new("chipidea", memory).watched(watch).traced(trace), line)
 }
 
 /// Linux's driver: queue heads from the pool, one by one.
 pub(crate) fn linux(side: DriverSide) -> Result<Box<dyn UdcDriver>, UdcError> {
-    started(side, chipidea_driver::Config::default())
+    let workarounds = workarounds(&side);
+    started(side, chipidea_driver::Config { workarounds, ..chipidea_driver::Config::default() })
 }
 
 /// A boot loader's driver: queue heads in a static array.
@@ -48,9 +78,14 @@ pub(crate) fn boot_loader(side: DriverSide) -> Result<Box<dyn UdcDriver>, UdcErr
         disable_streaming: false,
         registers_shared: false,
         ahb_burst: None,
+        workarounds: workarounds(&side),
         ..chipidea_driver::Config::default()
     };
     started(side, config)
+}
+
+fn workarounds(side: &DriverSide) -> Workarounds {
+    if side.workarounds { Workarounds::default() } else { Workarounds::NONE }
 }
 
 fn started(side: DriverSide, config: chipidea_driver::Config) -> Result<Box<dyn UdcDriver>, UdcError> {

@@ -3,6 +3,7 @@
 use usb::Speed;
 
 use crate::fault::Fault;
+use crate::workarounds::Workarounds;
 
 /// Where the dQHs come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -34,9 +35,8 @@ pub struct Config {
     pub registers_shared: bool,
     /// SBUSCFG.AHBBRST, three bits, or leave it as it is (`CI_HDRC_OVERRIDE_AHB_BURST`, `ahb_burst_config`).
     pub ahb_burst: Option<u8>,
-    /// Primes again when a prime was lost (`reprime_dtd`), on append and on retirement, whatever the ID register says.
-    /// Without it revision 2.2 does on append, and 2.4 on retirement.
-    pub reprime: bool,
+    /// Which of the controller's errata it works around.
+    pub workarounds: Workarounds,
     /// Bytes between the begin of a buffer and its data, below 4096: an skb's headroom, for example. Not 0, it makes
     /// every buffer unaligned, and a dTD carries 16 KiB at most.
     pub headroom: u16,
@@ -56,7 +56,7 @@ impl Default for Config {
             disable_streaming: true,
             registers_shared: true,
             ahb_burst: Some(0),
-            reprime: false,
+            workarounds: Workarounds::default(),
             headroom: 0,
             fault: None,
         }

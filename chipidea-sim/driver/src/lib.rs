@@ -2,7 +2,7 @@
 //!
 //! - [`Engine`]: the raw layer: registers, SETUP packets, queues of transfers. No request of chapter 9.
 //! - [`ChipideaUdc`]: ci_hdrc's chapter 9 and VBUS over it, behind [`usb::Udc`] and [`usb::UdcDriver`].
-//! - [`Config`], [`DqhSource`]: how it is set up, and where the dQHs come from.
+//! - [`Config`], [`DqhSource`]: how it is set up, and where the dQHs come from; [`Workarounds`] for errata.
 //!
 //! # What follows what
 //! | here | in Linux |
@@ -15,6 +15,7 @@
 //! | [`usb::Udc::flush`], [`usb::Udc::disable`] | `ep_fifo_flush`, `ep_disable` |
 //! | [`Engine::read_setup`] | the tripwire loop of `isr_setup_packet_handler` |
 //! | [`usb::UdcDriver::irq`] | `ci_irq_handler`, `udc_irq`, `isr_reset_handler`, `isr_tr_complete_handler` |
+//! | [`usb::Udc::match_endpoint`] | `ci_udc_match_ep` |
 //! | [`ChipideaUdc::start`] | `ci_udc_start`, `ci_hdrc_gadget_connect` |
 //! | [`usb::UdcDriver::shutdown`] | `ci_udc_stop`, `_gadget_stop_activity`, `destroy_eps`, `ci_hdrc_otg_destroy` |
 //!
@@ -89,6 +90,7 @@ mod fault;
 mod names;
 mod registers;
 mod udc;
+mod workarounds;
 
 pub use config::{Config, DqhSource};
 pub use endpoint::EndpointSetup;
@@ -97,3 +99,4 @@ pub use error::{EngineError, SubmitError};
 pub use fault::Fault;
 pub use registers::Interrupts;
 pub use udc::ChipideaUdc;
+pub use workarounds::{Workaround, Workarounds};

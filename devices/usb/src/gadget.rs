@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::ch9::{EndpointAddress, EndpointDescriptor, SetupPacket, Speed};
+use crate::ch9::{Direction, EndpointAddress, EndpointDescriptor, SetupPacket, Speed, TransferType};
 
 /// A transfer that a gadget asks its controller for (`struct usb_request`).
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -127,6 +127,13 @@ pub trait Udc {
 
     /// The bus speed since the last reset, `None` before.
     fn speed(&self) -> Option<Speed>;
+
+    /// The endpoint number that the controller wants for an endpoint of this kind, not one of `taken`
+    /// (`usb_gadget_ops.match_ep`). `None` leaves the choice to the gadget. To be asked before the descriptors are shown.
+    fn match_endpoint(&self, kind: TransferType, direction: Direction, taken: &[EndpointAddress]) -> Option<u8> {
+        let _ = (kind, direction, taken);
+        None
+    }
 
     /// Enables an endpoint as its descriptor says (`usb_ep_enable`).
     fn enable(&mut self, descriptor: &EndpointDescriptor) -> Result<(), UdcError>;

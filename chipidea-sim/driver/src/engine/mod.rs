@@ -23,6 +23,7 @@ use crate::error::EngineError;
 use crate::fault::Fault;
 use crate::names::slot_of;
 use crate::registers::{Register, Registers, USBINTR, USBSTS, UsbCmd};
+use crate::workarounds::Reprime;
 
 use heads::Heads;
 
@@ -56,20 +57,6 @@ pub struct Engine {
     live: bool,
 }
 
-/// When a prime may have been lost, and is made up for (`reprime_dtd`).
-#[derive(Clone, Copy, Debug)]
-struct Reprime {
-    on_append: bool,
-    on_retirement: bool,
-}
-
-impl Reprime {
-    /// The errata of 2.x, or all if `always`.
-    fn of(revision: Option<u8>, always: bool) -> Self {
-        Self { on_append: always || revision == Some(2), on_retirement: always || revision == Some(4) }
-    }
-}
-
 impl Engine {
     /// Looks at the controller behind `mmio`, silences it, and allocates the dQHs from `dma` (`hw_device_init`,
     /// `ci_get_otg_capable`, `udc_start`). It does not run yet: [`Engine::reset_controller`], [`Engine::start`].
@@ -81,7 +68,7 @@ impl Engine {
         registers.leave_low_power();
         registers.store(USBINTR, 0);
         registers.store(USBSTS, u32::MAX);
-        let reprime = Reprime::of(registers.revision(), config.reprime);
+        let reprime = Reprime::of(&config.workarounds, registers.revision());
         if registers.detect_otg() {
             registers.silence_otgsc();
         }

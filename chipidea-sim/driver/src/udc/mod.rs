@@ -227,6 +227,14 @@ impl Udc for ChipideaUdc {
         self.speed
     }
 
+    fn match_endpoint(&self, kind: TransferType, direction: Direction, taken: &[EndpointAddress]) -> Option<u8> {
+        let conflicts = kind == TransferType::Isochronous && direction == Direction::In;
+        if !conflicts || !self.engine.config().workarounds.isochronous_in_from_highest {
+            return None;
+        }
+        (1..self.engine.endpoints()).rev().find(|&number| !taken.contains(&EndpointAddress::r#in(number)))
+    }
+
     fn enable(&mut self, descriptor: &EndpointDescriptor) -> Result<(), UdcError> {
         let setup = EndpointSetup {
             transfer_type: descriptor.transfer_type(),

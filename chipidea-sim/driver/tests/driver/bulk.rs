@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use chipidea_driver::Workarounds;
 use usb::ch9::EndpointDescriptor;
 use usb::gadget::{Request, RequestError, UdcError};
 use usb::wire::{DataPid, HostAck, Target};
@@ -295,7 +296,7 @@ fn a_packet_too_long_halts_the_request() {
 fn a_lost_prime_is_made_up_for_only_if_asked() {
     for reprime in [false, true] {
         let mut parts = Parts::default();
-        parts.config.reprime = reprime;
+        parts.config.workarounds = if reprime { Workarounds::ALWAYS } else { Workarounds::NONE };
         let mut bench = Bench::configured(parts);
         // ENDPTPRIME.
         bench.tap.lose_writes(0x140 + 0x70, 1);

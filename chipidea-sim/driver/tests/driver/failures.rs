@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use bus::{Mmio, Width};
-use chipidea_driver::{ChipideaUdc, Config, DqhSource};
+use chipidea_driver::{ChipideaUdc, Config, DqhSource, Workarounds};
 use pool::{AllocError, Block, DestroyError, Flags, FreeError, PageError, Policy, Pool};
 use usb::gadget::{Request, UdcError};
 use usb::{EndpointAddress, Speed, Udc, UdcDriver, UsbPort};
@@ -233,7 +233,8 @@ fn registers_that_say_anything_panic_nobody() {
         };
         let source = if seed % 2 == 0 { DqhSource::Pool } else { DqhSource::Static };
         let (reprime, registers_shared) = (seed % 3 == 0, seed % 5 == 0);
-        let config = Config { dqh_source: source, reprime, registers_shared, ..Config::default() };
+        let workarounds = if reprime { Workarounds::ALWAYS } else { Workarounds::NONE };
+        let config = Config { dqh_source: source, workarounds, registers_shared, ..Config::default() };
         let mut udc = ChipideaUdc::probe(registers(rule), machine.api.clone(), config).expect("probes");
         let mut gadget = TestGadget::default();
         let _ = udc.start();
