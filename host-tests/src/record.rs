@@ -65,7 +65,10 @@ const RECORDS: &[Record] = &descending_everywhere![
     "append",
     "dequeue",
     "disable",
-    "surprise"
+    "surprise",
+    "suspend",
+    "short-packets",
+    "foreign-in"
 ];
 
 /// The defect on record for this run's pool, scenario, endpoints and page size.

@@ -75,6 +75,16 @@ pub trait Functions: Send {
     /// A request of an endpoint other than 0 came back.
     fn complete(&mut self, udc: &mut dyn Udc, completion: Completion);
 
+    /// The bus is idle (Linux: `usb_function.suspend`).
+    fn suspend(&mut self, udc: &mut dyn Udc) {
+        let _ = udc;
+    }
+
+    /// The bus is active again (Linux: `usb_function.resume`).
+    fn resume(&mut self, udc: &mut dyn Udc) {
+        let _ = udc;
+    }
+
     /// See [`Gadget::step`].
     fn step(&mut self, udc: &mut dyn Udc, now: Duration) -> Option<Duration> {
         let _ = (udc, now);
@@ -314,6 +324,14 @@ impl<F: Functions> Gadget for Composite<F> {
 
     fn disconnect(&mut self, udc: &mut dyn Udc) {
         self.lost(udc);
+    }
+
+    fn suspend(&mut self, udc: &mut dyn Udc) {
+        self.functions.suspend(udc);
+    }
+
+    fn resume(&mut self, udc: &mut dyn Udc) {
+        self.functions.resume(udc);
     }
 
     fn step(&mut self, udc: &mut dyn Udc, now: Duration) -> Option<Duration> {

@@ -18,6 +18,7 @@ pub mod configuration;
 pub mod endpoint;
 pub mod ethernet;
 pub mod fastboot;
+pub mod scripted;
 pub mod source_sink;
 pub mod strings;
 

@@ -2,10 +2,14 @@
 
 mod bootloader_to_ethernet;
 mod fastboot;
+mod foreign_in;
 mod network;
 mod raced;
 mod replug;
+mod script;
+mod short_packets;
 mod stall;
+mod suspend;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -81,6 +85,9 @@ pub fn table() -> Vec<Box<dyn Scenario>> {
         Box::new(fastboot::Fastboot),
         Box::new(replug::Replug),
         Box::new(stall::Stall),
+        Box::new(suspend::Suspend),
+        Box::new(short_packets::ShortPackets),
+        Box::new(foreign_in::ForeignIn),
     ];
     table.extend(raced::table());
     table
