@@ -20,5 +20,7 @@ pub(crate) fn list(out: &mut dyn Write) -> Result<(), Error> {
     section(out, "scenarios", &scenarios)?;
     let devices = scenarios::DEVICES.map(|(name, about)| (name.to_owned(), about.to_owned()));
     section(out, "devices", &devices)?;
+    let errata = scenarios::Erratum::ALL.map(|erratum| (erratum.name().to_owned(), erratum.about().to_owned()));
+    section(out, "errata of chipidea-sim, for --errata", &errata)?;
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! The program as its users start it: exit status, messages, formats, and a real bisection.
 
 mod bisect;
+mod errata;
 mod exit_status;
 mod formats;
 mod readme;

@@ -4,6 +4,7 @@ mod accesses;
 mod bench;
 mod bulk;
 mod control;
+mod errata;
 mod failures;
 mod power;
 mod races;
