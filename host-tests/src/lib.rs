@@ -4,6 +4,7 @@
 //! - [`scenario`]: what is done with them; [`Session`] is what a scenario holds
 //! - [`check()`]: pools × scenarios, as [`Row`]s; recorded defects are told apart from news ([`Status`])
 //! - [`Schedule`]: what happens on the wire at which of the driver's accesses; [`Bench::sweep`] tries many
+//! - [`Erratum`]: what can be wrong with the controller, and whether the driver works around it
 //! - [`Verdict`], [`Scope`]: what was seen, and how far it reaches
 //! - [`LiveBus`]: the same boards in real time, for clients on other threads
 #![cfg_attr(target_os = "linux", doc = "- [`VirtualBus`]: a live bus whose devices unmodified programs on libusb see")]

@@ -29,7 +29,8 @@ pub struct Workarounds {
     /// again if ENDPTSTAT is clear (`_hardware_enqueue`, since Linux 5.16). Revision 2.2.
     pub reprime_on_append: Workaround,
     /// The same, when a completion finds a dTD that is still active (`_hardware_dequeue`). Revision 2.4, and since
-    /// Linux 6.8 also 2.2.
+    /// Linux 6.8 also 2.2. Alone, as on 2.4, it does not help a function that queues again in its completion: the request
+    /// that was lost is passed over until data has come for one behind it.
     pub reprime_on_retirement: Workaround,
     /// ERR050101: an IN token to an isochronous IN endpoint's number at another device unprimes an OUT endpoint. Such
     /// endpoints get the highest number that is free, where other devices have few (`ci_udc_match_ep`, since Linux 5.2, on

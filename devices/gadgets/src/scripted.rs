@@ -10,7 +10,7 @@ use zerocopy::IntoBytes;
 
 use crate::composite::{Answer, Composite, EP0_MAX_PACKET, Functions, Identity};
 use crate::configuration::{Configuration, SELF_POWERED};
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, disable_both, enable_both};
 use crate::strings::Strings;
 
 /// To the host, in interface 0.
@@ -115,9 +115,7 @@ impl Scripted {
 
     fn stop_bulk(&mut self, udc: &mut dyn Udc) {
         if std::mem::take(&mut self.bulk) {
-            for endpoint in [BULK_IN.address(), BULK_OUT.address()] {
-                let _ = udc.disable(endpoint);
-            }
+            disable_both(udc, &BULK_IN, &BULK_OUT);
         }
     }
 }
@@ -133,9 +131,9 @@ impl Functions for Scripted {
         match (interface, alternate) {
             (0, 0) => {
                 self.stop_bulk(udc);
-                let speed = udc.speed().unwrap_or(Speed::Full);
+                enable_both(udc, &BULK_IN, &BULK_OUT)?;
                 self.bulk = true;
-                [BULK_IN, BULK_OUT].iter().try_for_each(|endpoint| udc.enable(endpoint.at(speed))).map_err(|_| Stall)
+                Ok(())
             }
             (STREAMING, 0) => {
                 self.stop_streaming(udc);
@@ -143,8 +141,9 @@ impl Functions for Scripted {
             }
             (STREAMING, 1) => {
                 self.stop_streaming(udc);
+                udc.enable(&self.isochronous.ok_or(Stall)?).map_err(|_| Stall)?;
                 self.streaming = true;
-                udc.enable(&self.isochronous.ok_or(Stall)?).map_err(|_| Stall)
+                Ok(())
             }
             _ => Err(Stall),
         }

@@ -7,4 +7,5 @@ mod garbage;
 mod host;
 mod network_host;
 mod rndis;
+mod scripted;
 mod source_sink;
