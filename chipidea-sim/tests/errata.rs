@@ -153,6 +153,10 @@ fn other_tokens_and_other_parts_unprime_nothing() {
     board.sim.data_out(Target { address: 7, endpoint: 2 }, Data0, &[0; 8]);
     board.sim.setup(Target { address: 7, endpoint: 0 }, &[0; 8]);
     assert_eq!(board.r(R::Stat), both, "another endpoint, its own address, OUT and SETUP");
+    board.sim.suspend();
+    in_token(&board, 7, 2);
+    board.sim.resume();
+    assert_eq!(board.r(R::Stat), both, "a bus that is asleep carries no token");
     board.w(R::Ctrl(2), 0x0088_0000);
     in_token(&board, 7, 2);
     assert_eq!(board.r(R::Stat), both, "a bulk endpoint");

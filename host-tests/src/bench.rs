@@ -18,7 +18,7 @@ use usb_host::{Host, HostConfig, PortPath};
 use crate::board::Board;
 use crate::clock::Clock;
 use crate::driver::{DriverFactory, DriverSide};
-use crate::errata::Erratum;
+use crate::errata::{self, Erratum};
 use crate::irq::Line;
 use crate::run::{Exercised, LogLine, NOT_EXERCISED, Run, Scope, Variant};
 use crate::scenario::{Needs, Scenario};
@@ -539,19 +539,9 @@ impl Bench {
             sides::controller_name(self.lpm),
             endpoints.join(", "),
             speeds.join(" and "),
-            self.errata_in_scope(),
+            errata::in_scope(&self.errata, self.workarounds),
             page_size / 1024,
         );
         Scope { pool: format!("{} ({})", policy.name, policy.fingerprint), covered }
-    }
-
-    fn errata_in_scope(&self) -> String {
-        if self.errata.is_empty() {
-            return String::new();
-        }
-        let errata: Vec<&str> = self.errata.iter().map(|erratum| erratum.name()).collect();
-        let (what, worked) =
-            (if errata.len() == 1 { "erratum" } else { "errata" }, if self.workarounds { "" } else { "not " });
-        format!("; {what} {}, {worked}worked around", errata.join(", "))
     }
 }

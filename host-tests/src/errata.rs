@@ -47,3 +47,14 @@ impl fmt::Display for Erratum {
         f.write_str(self.name())
     }
 }
+
+/// What a scope says of them after the port's speed.
+pub(crate) fn in_scope(errata: &[Erratum], workarounds: bool) -> String {
+    if errata.is_empty() {
+        return String::new();
+    }
+    let what = if errata.len() == 1 { "erratum" } else { "errata" };
+    let names: Vec<&str> = errata.iter().map(|erratum| erratum.name()).collect();
+    let worked = if workarounds { "" } else { "not " };
+    format!("; {what} {}, {worked}worked around", names.join(", "))
+}
