@@ -19,6 +19,12 @@ impl Repeat {
         if machine.seed != 0 {
             text += &format!(" --seed {}", machine.seed);
         }
+        for erratum in &machine.errata {
+            text += &format!(" --errata {}", erratum.name());
+        }
+        if machine.no_workaround {
+            text += " --no-workaround";
+        }
         Self { machine: text }
     }
 

@@ -7,7 +7,7 @@ use usb::{Direction, EndpointAddress, TransferType};
 
 use super::script::Script;
 use super::{Needs, Outcome, Scenario};
-use crate::payload::payload;
+use crate::random::payload;
 use crate::session::{Session, expect_equal};
 use crate::shared::Shared;
 use crate::verdict::Failure;

@@ -6,7 +6,7 @@ use usb::wire::{DataPid, Handshake, HostAck, InReply, Target};
 
 use super::script::Script;
 use super::{Outcome, Scenario};
-use crate::payload::payload;
+use crate::random::payload;
 use crate::session::{Session, expect_equal};
 use crate::shared::Shared;
 use crate::verdict::Failure;
