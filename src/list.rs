@@ -19,8 +19,21 @@ pub(crate) fn list(out: &mut dyn Write) -> Result<(), Error> {
     section(out, "before every scenario of a check", &[(CONTRACT.0.to_owned(), CONTRACT.1.to_owned())])?;
     section(out, "scenarios", &scenarios)?;
     let devices = scenarios::DEVICES.map(|(name, about)| (name.to_owned(), about.to_owned()));
+    section(out, "acts of raced scenarios, for --schedule", &acts())?;
     section(out, "devices", &devices)?;
     let errata = scenarios::Erratum::ALL.map(|erratum| (erratum.name().to_owned(), erratum.about().to_owned()));
     section(out, "errata of chipidea-sim, for --errata", &errata)?;
     Ok(())
+}
+
+/// What can happen at an access of the driver in each scenario that is raced.
+fn acts() -> Vec<(String, String)> {
+    let table = scenarios::scenario::table();
+    let raced = table.iter().filter(|scenario| !scenario.needs().acts.is_empty()).map(|scenario| {
+        let needs = scenario.needs();
+        let known = needs.unswept.iter().map(|act| format!("{act} (not swept: the driver breaks)"));
+        let acts: Vec<String> = needs.acts.iter().map(|act| (*act).to_owned()).chain(known).collect();
+        (scenario.name().to_owned(), acts.join(", "))
+    });
+    raced.collect()
 }

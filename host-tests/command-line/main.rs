@@ -5,6 +5,7 @@ mod errata;
 mod exit_status;
 mod formats;
 mod readme;
+mod schedules;
 #[cfg(target_os = "linux")]
 mod serve;
 mod session;

@@ -83,7 +83,8 @@ impl Swept {
         Some(match self.sweep {
             Sweep::All if self.schedules > 0 => "all of one step".to_owned(),
             Sweep::Sample(count) if self.schedules > 0 => format!("{count} sampled"),
-            _ => "none raced, as the scenario breaks without".to_owned(),
+            _ if self.plain.is_broken() => "none raced, as the scenario breaks without".to_owned(),
+            _ => "none raced".to_owned(),
         })
     }
 }

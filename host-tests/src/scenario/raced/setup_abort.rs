@@ -116,8 +116,8 @@ async fn expect_last_answered(device: &Device, begun: &Begun) -> Result<(), Fail
 }
 
 fn expect_answer(setup: SetupPacket, result: Result<Vec<u8>, UrbError>) -> Result<(), Failure> {
-    let length = usize::from(setup.length.get());
-    expect_equal(&format!("the answer to {setup}"), &result, &Ok(echo::answer(setup, length)))
+    let data = result.map_err(|error| Failure::new(format!("{setup}, error {}", error.errno())))?;
+    expect_equal(&format!("the answer to {setup}"), &data, &echo::answer(setup, usize::from(setup.length.get())))
 }
 
 /// The gadget was asked what the host sent, in that order; of what was given up some may be missing. One that came while
