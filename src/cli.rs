@@ -23,6 +23,14 @@ pub(crate) enum Command {
     Check(Check),
     /// Run one scenario on one pool and print the host's log with virtual time
     Run(Run),
+    /// Explain what a real board says about its controller: debugfs files and tracepoints of the kernel's driver
+    ///
+    /// Files are taken together; each may hold several of the board's files, or be a log with them in it. On the board, as
+    /// root: `tail -n +1 /sys/kernel/debug/usb/ci_hdrc.0/{device,qheads,requests,registers}`.
+    ///
+    /// Exit status: 0 nothing wrong was seen, 1 something is wrong, 129 wrong usage or nothing of a controller in the input,
+    /// 130 and above internal error.
+    Explain(Explain),
     /// List pools, scenarios and devices
     List,
     /// Run a command with a simulated board on its USB bus
@@ -38,6 +46,29 @@ pub(crate) enum Command {
     /// Serve a device to a virtual machine, with a USB host at its other end
     #[cfg(target_os = "linux")]
     Serve(Serve),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Explain {
+    /// The device whose driver printed it
+    #[arg(value_enum)]
+    pub(crate) device: Device,
+
+    /// What the board printed; - is standard input
+    #[arg(required = true, value_name = "FILE|-")]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// What to print
+    #[arg(long, value_enum, default_value_t = ExplainFormat::Text)]
+    pub(crate) format: ExplainFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExplainFormat {
+    /// For people
+    Text,
+    /// One object
+    Json,
 }
 
 #[derive(Args, Debug)]
@@ -196,6 +227,10 @@ pub(crate) struct Run {
     /// Print every register access, descriptor access and packet
     #[arg(long)]
     pub(crate) trace: bool,
+
+    /// Write what the board's driver shows in debugfs at the end: qheads, requests, registers, as the kernel's does
+    #[arg(long, value_name = "DIR")]
+    pub(crate) debugfs: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]

@@ -4,6 +4,7 @@ mod check;
 mod cli;
 mod error;
 mod exit;
+mod explain;
 mod list;
 mod names;
 mod output;
@@ -33,7 +34,7 @@ fn main() -> ExitCode {
     // A panic is a defect of poolproof, and must not look like a broken pool to a bisection. The hook prints it.
     let exit = panic::catch_unwind(|| match Cli::try_parse() {
         Ok(cli) => execute(&cli),
-        Err(error) => explain(&error),
+        Err(error) => refuse(&error),
     });
     match exit.unwrap_or(Ok(Exit::Internal.into())) {
         Ok(exit) => exit,
@@ -48,7 +49,7 @@ fn main() -> ExitCode {
 }
 
 /// Help and version, or what is wrong with the arguments.
-fn explain(error: &clap::Error) -> Result<ExitCode, Error> {
+fn refuse(error: &clap::Error) -> Result<ExitCode, Error> {
     if !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         let _ = error.print();
         return Ok(Exit::Usage.into());
@@ -65,6 +66,7 @@ fn execute(cli: &Cli) -> Result<ExitCode, Error> {
     let exit = match &cli.command {
         Command::Check(arguments) => check::check(&mut out, arguments),
         Command::Run(arguments) => run::run(&mut out, arguments),
+        Command::Explain(arguments) => explain::explain(&mut out, arguments),
         Command::List => list::list(&mut out).map(|()| Exit::NoFailure),
         #[cfg(target_os = "linux")]
         Command::Usb(arguments) => return usb::usb(arguments),

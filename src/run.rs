@@ -1,6 +1,8 @@
 //! `poolproof run`.
 
+use std::fs;
 use std::io::{self, Write};
+use std::path::Path;
 
 use scenarios::{Bench, CPU_BASE, CpuAddr, PortPath, TraceLine, Verdict};
 
@@ -25,14 +27,29 @@ pub(crate) fn run(out: &mut dyn Write, arguments: &Run) -> Result<Exit, Error> {
         .seed(seed)
         .schedule(arguments.schedule.clone())
         .errata(errata.iter().copied())
-        .workarounds(!no_workaround);
+        .workarounds(!no_workaround)
+        .debugfs(arguments.debugfs.is_some());
     let (run, trace) = if arguments.trace {
         bench.trace_scenario(&*scenario).map_err(setup)?
     } else {
         (bench.run_scenario(&*scenario).map_err(setup)?, Vec::new())
     };
     write(out, &run, &trace)?;
+    if let Some(folder) = &arguments.debugfs {
+        write_debugfs(out, folder, &run)?;
+    }
     Ok(if run.verdict == Verdict::NoFailureFound { Exit::NoFailure } else { Exit::Broken })
+}
+
+/// Writes the driver's files into `folder`, which is made.
+fn write_debugfs(out: &mut dyn Write, folder: &Path, run: &scenarios::Run) -> Result<(), Error> {
+    if run.debugfs.is_empty() {
+        // The verdict above is what counts.
+        return Ok(writeln!(out, "debugfs: nothing is written, for no driver ran any more when the scenario ended")?);
+    }
+    let written = fs::create_dir_all(folder)
+        .and_then(|()| run.debugfs.iter().try_for_each(|file| fs::write(folder.join(file.name), &file.text)));
+    written.map_err(|error| Error::usage(format!("--debugfs: {} cannot be written: {error}", folder.display())))
 }
 
 fn write(out: &mut dyn Write, run: &scenarios::Run, trace: &[TraceLine]) -> io::Result<()> {

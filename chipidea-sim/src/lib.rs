@@ -14,6 +14,7 @@
 //! - [`Errata`]: what single revisions do wrong, as switches; [`Struck`] in traces and from [`Chipidea::struck`]
 //! - [`Traffic`]: a trace told as what the driver did, so that drivers can be compared
 //! - [`ENDPTLISTADDR`]: what it assumes of memory, shown to the watch when that register is written, before masking
+//! - [`explain`]: what a real board's debugfs files and tracepoints say, held against all that
 //! - a ULPI PHY behind the viewport, and the registers that Linux's msm glue touches
 //!
 //! # Constants
@@ -83,6 +84,7 @@ mod controller;
 mod core;
 mod descriptor;
 mod errata;
+pub mod explain;
 mod kinds;
 mod layout;
 mod otg;

@@ -131,6 +131,7 @@ pub struct Bench {
     schedule: Schedule,
     trace: Trace,
     traced: bool,
+    debugfs: bool,
 }
 
 impl Default for Bench {
@@ -163,6 +164,7 @@ impl Bench {
             schedule: Schedule::default(),
             trace: Trace::off(),
             traced: false,
+            debugfs: false,
         }
     }
 
@@ -286,6 +288,13 @@ impl Bench {
         self
     }
 
+    /// Keeps what the driver shows in debugfs when the scenario has ended, before the board is halted: [`Run::debugfs`].
+    #[must_use]
+    pub fn debugfs(mut self, debugfs: bool) -> Self {
+        self.debugfs = debugfs;
+        self
+    }
+
     /// Runs the built-in scenario of that name.
     ///
     /// # Errors
@@ -347,6 +356,7 @@ impl Bench {
             .start_paused(true)
             .build()
             .map_err(|error| BenchError::Runtime(error.to_string()))?;
+        let mut debugfs = None;
         let outcome = runtime.block_on(async {
             clock.start();
             let outcome = tokio::select! {
@@ -357,6 +367,9 @@ impl Bench {
                     Err(Failure::new(format!("no end after {} s of virtual time", PATIENCE.as_secs())))
                 }),
             };
+            if self.debugfs {
+                debugfs = session.board.with(|driver, _| driver.debugfs());
+            }
             let halted = session.halt();
             if halted.is_ok() {
                 session.board.ledger.check_leaks();
@@ -366,7 +379,12 @@ impl Bench {
             outcome
         });
         let failure = outcome.err().or_else(|| session.board.take_failure());
-        let run = self.judge(name, &session, expected, failure, begin.elapsed());
+        let mut run = self.judge(name, &session, expected, failure, begin.elapsed());
+        match debugfs {
+            Some(Ok(files)) => run.debugfs = files,
+            Some(Err(error)) => run.board_log.push(format!("debugfs: {error}")),
+            None => {}
+        }
         Ok((run, trace.map(|trace| trace.take()).unwrap_or_default()))
     }
 
@@ -506,6 +524,7 @@ impl Bench {
             log: session.log.lines().into_iter().map(|line| LogLine { at: line.time, text: line.text }).collect(),
             log_origin: ORIGIN,
             board_log: board.log(),
+            debugfs: Vec::new(),
             virtual_time: board.clock.now(),
             wall_time,
             schedule: race.map(|_| self.schedule.clone()),

@@ -66,6 +66,7 @@ mod witness;
 
 // Words of the crates below that the bench's own callers need.
 pub use bus::{CpuAddr, Trace};
+pub use chipidea_sim::explain;
 pub use gadgets;
 pub use pool::{Finding, MemoryError, PageOrder, Policy, policy};
 pub use usb::Speed;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use pool::{Blame, Finding, Metadata};
 use usb::Speed;
+use usb::gadget::DebugFile;
 
 use crate::schedule::{Raced, Schedule};
 use crate::verdict::{Failure, Verdict};
@@ -96,6 +97,9 @@ pub struct Run {
     pub log_origin: Duration,
     /// Warnings of the board's driver.
     pub board_log: Vec<String>,
+    /// What the board's driver showed in debugfs at the end, with [`Bench::debugfs`](crate::Bench::debugfs). Empty if no driver
+    /// ran then, or it shows nothing.
+    pub debugfs: Vec<DebugFile>,
     /// Virtual time.
     pub virtual_time: Duration,
     /// Wall time.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bus::Trace;
 use clap::{Parser, ValueEnum};
-use qemu::{Board, BoardConfig, BoardError, Cache, Entry, Glue, Kernel, Network, Record};
+use qemu::{Board, BoardConfig, BoardError, Cache, DriverFiles, Entry, Glue, Kernel, Network, Record};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use scenarios::{PortPath, Speed};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -176,7 +176,7 @@ fn run(arguments: &Arguments, signal: &Arc<AtomicUsize>) -> Result<(), BoardErro
         signal: Arc::clone(signal),
         ..BoardConfig::new(kernel)
     };
-    let verdict = drive(&cache, &config, record, arguments);
+    let verdict = drive(&cache, &config, record, arguments, &printer.speaker());
     printer.finish();
     if let Some(scope) = verdict? {
         let _ = writeln!(io::stdout(), "\nNO FAILURE FOUND\nscope: {scope}");
@@ -205,26 +205,33 @@ fn drive(
     config: &BoardConfig,
     record: Record,
     arguments: &Arguments,
+    say: &dyn Fn(String),
 ) -> Result<Option<String>, BoardError> {
     if arguments.shell {
         let _terminal = Terminal::save();
         return Board::start(cache, config, record, None)?.watch_to_the_end().map(|()| None);
     }
     let mut board = Board::start(cache, config, record, None)?;
-    let done = if arguments.once { once(&mut board, arguments).map(Some) } else { stay(&mut board).map(|()| None) };
+    let done =
+        if arguments.once { once(&mut board, arguments).map(Some) } else { stay(&mut board, say).map(|()| None) };
     if let Err(BoardError::Host(_) | BoardError::Patience { .. } | BoardError::Data(_)) = &done
         && board.obeys()
     {
-        // What the driver has for the controller. A board that is dead says nothing, and that is said.
-        if let Err(error) = board.command("debugfs qheads requests registers") {
-            let _ = writeln!(io::stderr(), "qemu/board: the board tells nothing of its driver: {error}");
-        }
+        explain_driver(&mut board, say);
     }
     let scope = done?;
     if scope.is_some() {
         board.power_off()?;
     }
     Ok(scope)
+}
+
+/// Says what the driver has for the controller, and what that means. A board that is dead says nothing, and that is said.
+fn explain_driver(board: &mut Board, say: &dyn Fn(String)) {
+    match DriverFiles::of(board) {
+        Ok(files) => say(format!("\n{}\n", files.explanation())),
+        Err(error) => say(format!("qemu/board: the board tells nothing of its driver: {error}")),
+    }
 }
 
 fn kernel(arguments: &Arguments, cache: &Cache) -> Result<Kernel, BoardError> {
@@ -259,6 +266,12 @@ impl Printer {
     fn lines(&self) -> impl Fn(&Entry) + Send + Sync + 'static {
         let lines = self.lines.clone();
         move |entry| drop(lines.send(Some(entry.to_string())))
+    }
+
+    /// Takes what is to be printed behind the lines so far.
+    fn speaker(&self) -> impl Fn(String) + use<> {
+        let lines = self.lines.clone();
+        move |text| drop(lines.send(Some(text)))
     }
 
     /// Waits until all is printed.
@@ -322,7 +335,7 @@ fn once(board: &mut Board, arguments: &Arguments) -> Result<String, BoardError> 
 }
 
 /// Runs until a signal comes, with what is typed for the board.
-fn stay(board: &mut Board) -> Result<(), BoardError> {
+fn stay(board: &mut Board, say: &dyn Fn(String)) -> Result<(), BoardError> {
     board.init()?;
     let (sender, typed) = channel();
     // It ends with its input, or with the program.
@@ -338,6 +351,7 @@ fn stay(board: &mut Board) -> Result<(), BoardError> {
         match board.watch(Duration::from_millis(50)) {
             Ok(()) => {}
             // What goes wrong with a command was said, and what the host sees too: the board stays.
+            Err(BoardError::Host(_)) if board.obeys() => explain_driver(board, say),
             Err(BoardError::Board(_) | BoardError::Host(_)) => {}
             // As `poweroff` does.
             Err(BoardError::Qemu(_)) if board.ended_well()? => return Ok(()),

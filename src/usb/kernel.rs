@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use qemu::{Board, BoardConfig, BoardError, Cache, Record, Side};
+use qemu::{Board, BoardConfig, BoardError, Cache, DriverFiles, Record, Side};
 use scenarios::{PortPath, ServedBus};
 
 use crate::cli::{Gadget, Usb};
@@ -57,12 +57,17 @@ pub(super) fn on_kernel(
 
 /// What the host says, and the driver has for the controller.
 fn no_device(board: &mut Board, record: &Record) -> Result<(), Error> {
-    let driver = board.command("debugfs qheads requests registers");
+    let driver = DriverFiles::of(board);
     let mut out = io::stderr().lock();
     writeln!(out, "poolproof: the host sees no device:")?;
     record.of(Side::Host).iter().try_for_each(|entry| writeln!(out, "  {entry}"))?;
     match driver {
-        Ok(lines) => lines.iter().try_for_each(|line| writeln!(out, "  {line}"))?,
+        Ok(files) => {
+            for (name, text) in &files.files {
+                text.lines().try_for_each(|line| writeln!(out, "  {name} | {line}"))?;
+            }
+            writeln!(out, "\n{}", files.explanation())?;
+        }
         Err(error) => writeln!(out, "poolproof: the board tells nothing of its driver: {error}")?,
     }
     Ok(())

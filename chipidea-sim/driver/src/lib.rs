@@ -13,6 +13,7 @@
 //! | [`Engine::retire`], [`Engine::nuke`], [`Engine::cancel`] | `_hardware_dequeue`, `_ep_nuke`, `ep_dequeue` |
 //! | [`Engine::enable`], [`Engine::flush`], [`Engine::set_halt`] | `ep_enable`, `hw_ep_flush`, `_ep_set_halt` |
 //! | [`usb::Udc::flush`], [`usb::Udc::disable`] | `ep_fifo_flush`, `ep_disable` |
+//! | [`Engine::debugfs`] | `ci_qheads_show`, `ci_requests_show`, `ci_registers_show` |
 //! | [`Engine::read_setup`] | the tripwire loop of `isr_setup_packet_handler` |
 //! | [`usb::UdcDriver::irq`] | `ci_irq_handler`, `udc_irq`, `isr_reset_handler`, `isr_tr_complete_handler` |
 //! | [`usb::Udc::match_endpoint`] | `ci_udc_match_ep` |

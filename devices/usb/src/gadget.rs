@@ -181,11 +181,28 @@ pub trait UdcDriver: Udc + Send {
         Vec::new()
     }
 
+    /// What the driver shows of itself to people: the files of its folder in debugfs, in their order. None by default.
+    ///
+    /// # Errors
+    /// The driver is shut down, or its own structures cannot be read.
+    fn debugfs(&self) -> Result<Vec<DebugFile>, UdcError> {
+        Ok(Vec::new())
+    }
+
     /// Stops the controller, gives everything back, destroys the pools. Call [`UdcDriver::deliver`] afterwards.
     ///
     /// # Errors
     /// What could not be given back, such as a pool that is busy.
     fn shutdown(&mut self) -> Result<(), UdcError>;
+}
+
+/// A file that a driver shows in debugfs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DebugFile {
+    /// Its name, such as `qheads`.
+    pub name: &'static str,
+    /// All lines of it, each with its end.
+    pub text: String,
 }
 
 /// How a gadget's software ends, as a boot loader's does.

@@ -1,6 +1,7 @@
 //! The raw layer: registers, dQHs, dTDs, SETUP packets, queues of transfers. It knows no request of chapter 9.
 
 mod control;
+mod debugfs;
 mod endpoints;
 mod heads;
 mod queue;

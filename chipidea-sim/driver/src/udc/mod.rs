@@ -11,7 +11,7 @@ use std::sync::Arc;
 use bus::Mmio;
 use pool::DmaApi;
 use usb::ch9::EndpointDescriptor;
-use usb::gadget::{Completion, QueueError, Request, UdcError};
+use usb::gadget::{Completion, DebugFile, QueueError, Request, UdcError};
 use usb::{Direction, EndpointAddress, Gadget, Speed, TransferType, Udc, UdcDriver};
 
 use crate::config::Config;
@@ -331,6 +331,10 @@ impl UdcDriver for ChipideaUdc {
 
     fn take_log(&mut self) -> Vec<String> {
         self.engine.take_log()
+    }
+
+    fn debugfs(&self) -> Result<Vec<DebugFile>, UdcError> {
+        Ok(self.engine.debugfs()?)
     }
 
     fn deliver(&mut self, gadget: &mut dyn Gadget) -> bool {
