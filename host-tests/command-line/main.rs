@@ -3,6 +3,7 @@
 mod bisect;
 mod errata;
 mod exit_status;
+mod explain;
 mod formats;
 mod readme;
 mod schedules;

@@ -144,31 +144,46 @@ impl Reader {
 
     /// ` %04X:    %08X    %08X` behind a dQH, ` %04X:    %08X` behind a dTD.
     fn words(&mut self, number: usize, words: &[Option<u32>]) -> Outcome {
-        match (self.open, words) {
-            (Open::Heads, [rx, tx]) if rx.is_some() || tx.is_some() => {
-                if let [.., rx_head, tx_head] = &mut self.dump.heads[..]
-                    && let (Some(rx_word), Some(tx_word)) =
-                        (rx_head.words.get_mut(number), tx_head.words.get_mut(number))
-                {
-                    (*rx_word, *tx_word) = (*rx, *tx);
-                    return if rx.is_some() && tx.is_some() { Outcome::Read } else { Outcome::Damaged };
-                }
+        let placed = match (self.open, words) {
+            // Words of a first line that was hit were counted with it.
+            (Open::Damaged, _) => return Outcome::Read,
+            // Words alone mean nothing, and other texts have such lines too.
+            (Open::Nothing, _) => return Outcome::Foreign,
+            (Open::Heads, [rx, tx]) => self.head_words(number, *rx, *tx),
+            (Open::Dtd, [word]) => self.dtd_word(number, *word),
+            _ => None,
+        };
+        match placed {
+            Some(true) => Outcome::Read,
+            Some(false) => Outcome::Damaged,
+            None => {
+                // The first line of whatever these belong to is lost.
+                self.open = Open::Damaged;
                 Outcome::Damaged
             }
-            (Open::Dtd, [Some(word)]) => {
-                match self.dump.requests.last_mut().and_then(|dtd| dtd.words.get_mut(number)) {
-                    Some(place) => {
-                        *place = Some(*word);
-                        Outcome::Read
-                    }
-                    None => Outcome::Damaged,
-                }
-            }
-            // It has been counted with its first line.
-            (Open::Damaged, _) => Outcome::Read,
-            (Open::Nothing, words) if words.contains(&None) => Outcome::Foreign,
-            _ => Outcome::Damaged,
         }
+    }
+
+    /// Whether both words could be read; `None` if they are not of the last two heads.
+    fn head_words(&mut self, number: usize, rx: Option<u32>, tx: Option<u32>) -> Option<bool> {
+        let [.., rx_head, tx_head] = &mut self.dump.heads[..] else { return None };
+        let (rx_rest, tx_rest) = (rx_head.words.get_mut(number..)?, tx_head.words.get_mut(number..)?);
+        // They come in order.
+        if rx_rest.iter().chain(tx_rest.iter()).any(Option::is_some) {
+            return None;
+        }
+        (*rx_rest.first_mut()?, *tx_rest.first_mut()?) = (rx, tx);
+        Some(rx.is_some() && tx.is_some())
+    }
+
+    /// Whether the word could be read; `None` if it is not of the last dTD.
+    fn dtd_word(&mut self, number: usize, word: Option<u32>) -> Option<bool> {
+        let rest = self.dump.requests.last_mut()?.words.get_mut(number..)?;
+        if rest.iter().any(Option::is_some) {
+            return None;
+        }
+        *rest.first_mut()? = word;
+        Some(word.is_some())
     }
 
     fn register(&mut self, before: &str, value: &str) -> Outcome {

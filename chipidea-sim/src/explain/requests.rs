@@ -95,7 +95,12 @@ fn links(dump: &Dump, chain: &[&QueuedDtd]) -> Vec<Statement> {
                 )
             ),
         };
-        statements.push(Statement::wrong(text, dtd.evidence()));
+        // A dTD between may be one whose line was hit.
+        statements.push(if dump.damaged.count == 0 {
+            Statement::wrong(text, dtd.evidence())
+        } else {
+            Statement::odd(format!("{text}; or lines are missing between both"), dtd.evidence())
+        });
     }
     statements
 }

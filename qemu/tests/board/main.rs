@@ -5,6 +5,7 @@
 
 mod cable;
 mod common;
+mod explain;
 mod functions;
 mod leftovers;
 mod matrix;
