@@ -82,6 +82,10 @@ fn descending_order_is_not_enumerated() {
     let (_, addresses) = queue_heads.split_once("RX=").expect("found");
     let receive = addresses.split_whitespace().next().expect("an address");
     assert!(receive.to_lowercase().ends_with("fc0"), "{queue_heads}");
+    // And what that means.
+    for words in ["CLIENT ASSUMPTION VIOLATED", "as slot 0, which is ep15 TX", "this is the order of January 2023"] {
+        assert!(run.text.contains(words), "{words}: {}", run.text);
+    }
 }
 
 #[test]

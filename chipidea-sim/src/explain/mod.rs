@@ -14,8 +14,9 @@
 //! | `device`, `role`, `otg` | speed, gadget, role, state |
 //! | `ci_prepare_td`, `ci_complete_td` | endpoint, dTD, total bytes, status |
 //!
-//! The formats of Linux 5.15 to 7.3 are one: what differs is that `role` is there up to 6.3. Addresses of tracepoints come in 8
-//! or 16 digits. A line's end counts, so that the text may come from a console, a kernel's log, `grep -r` or `qemu/board`. Of
+//! The formats of Linux 5.15 to 7.x are one: what differs is that `role` is there up to 6.3. (Sources of 6.1, 6.12 and 7.3 were
+//! compared; 5.15 lies between them and 4.x, which has no tracepoints and is otherwise the same.) Addresses of tracepoints come
+//! in 8 or 16 digits. A line's end counts, so that the text may come from a console, a kernel's log, `grep -r` or `qemu/board`. Of
 //! several dumps in one text the last is explained. Lines that are damaged are counted, and what is missing is left open.
 //!
 //! The kernel's `registers` has no ENDPT register. They can be added, read by other means, as lines of the same form:

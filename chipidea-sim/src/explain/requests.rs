@@ -42,7 +42,7 @@ fn count(dtds: usize) -> String {
 fn one(dtd: &QueuedDtd) -> Vec<Statement> {
     let what = format!("{}'s dTD {:#010x}", Name(dtd.slot), dtd.address);
     let mut statements = Vec::new();
-    if dtd.address % 32 != 0 {
+    if !dtd.address.is_multiple_of(32) {
         let text = format!("{what} is not aligned to 32 bytes: the controller uses {:#010x}", dtd.address & !0x1f);
         statements.push(Statement::new(Weight::Wrong(super::Blame::Pool), text, dtd.line.clone()));
     }

@@ -31,6 +31,11 @@ pub(super) fn read(dump: &Dump) -> Vec<String> {
     if !dump.registers.is_empty() {
         read.push(format!("registers: {}", count(dump.registers.len(), "register", "registers")));
     }
+    if dump.not_in_gadget_mode {
+        read.push("that it is not in gadget mode".to_owned());
+    }
+    read.extend(dump.role.as_ref().map(|_| "role".to_owned()));
+    read.extend(dump.otg_state.as_ref().map(|_| "otg".to_owned()));
     if !dump.events.is_empty() {
         read.push(format!("tracepoints: {}", count(dump.events.len(), "event", "events")));
     }
@@ -69,7 +74,7 @@ pub(super) fn gaps(dump: &Dump) -> Vec<String> {
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "read: {}", if self.read.is_empty() { "role".to_owned() } else { self.read.join(", ") })?;
+        writeln!(f, "read: {}", self.read.join(", "))?;
         self.gaps.iter().try_for_each(|gap| writeln!(f, "not read: {gap}"))?;
         for section in &self.sections {
             writeln!(f, "\n{section}")?;

@@ -4,6 +4,7 @@ mod accesses;
 mod bench;
 mod bulk;
 mod control;
+mod debugfs;
 mod errata;
 mod failures;
 mod power;
