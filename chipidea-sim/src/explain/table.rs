@@ -126,7 +126,7 @@ fn setup_lands(there: Option<&Head>, first: &Head) -> Statement {
             head.line.clone(),
         ),
         None => Statement::odd(
-            "a SETUP goes there; whether it interrupts bit 15 of the word says that lies there, which no file shows: in the model \
+            "a SETUP goes there; whether it interrupts depends on bit 15 of the word there, which no file shows: in the model \
              a clear bit gives the host error -110, a set one -32",
             first.line.clone(),
         ),
