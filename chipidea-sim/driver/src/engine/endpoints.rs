@@ -6,6 +6,7 @@ use super::{Engine, MOST_ROUNDS};
 use crate::dqh::Capabilities;
 use crate::endpoint::EndpointSetup;
 use crate::error::EngineError;
+use crate::fault::Fault;
 use crate::registers::{ENDPTFLUSH, ENDPTSTAT, endpoint_bit};
 
 impl Engine {
@@ -47,9 +48,9 @@ impl Engine {
         // For an isochronous IN endpoint the dTD's MultO rules, up to this.
         let isochronous_in = setup.transfer_type == TransferType::Isochronous && address.direction == Direction::In;
         let capabilities = Capabilities::new()
-            .with_interrupt_on_setup(control)
+            .with_interrupt_on_setup(control && !self.has(Fault::NoIos))
             .with_zlt(true)
-            .with_max_packet(setup.max_packet & 0x7ff)
+            .with_max_packet(if self.has(Fault::WrongMaxPacket) { 64 } else { setup.max_packet & 0x7ff })
             .with_mult(if isochronous_in { 3 } else { 0 });
         let head = endpoint.head;
         head.set_capabilities(&self.dma, capabilities)?;
@@ -130,7 +131,8 @@ impl Engine {
 
     fn set_halt_bit(&self, address: EndpointAddress, halt: bool) -> Result<(), EngineError> {
         for _ in 0..MOST_ROUNDS {
-            self.registers.update_endpoint(address, |control| control.with_stall(halt).with_toggle_reset(!halt));
+            let reset = !halt && !self.has(Fault::ToggleNotReset);
+            self.registers.update_endpoint(address, |control| control.with_stall(halt).with_toggle_reset(reset));
             if self.registers.endpoint(address).stall() == halt {
                 return Ok(());
             }

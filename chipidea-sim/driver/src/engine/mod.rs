@@ -185,7 +185,7 @@ impl Engine {
     }
 
     /// Whether it has this fault.
-    fn has(&self, fault: Fault) -> bool {
+    pub(crate) fn has(&self, fault: Fault) -> bool {
         self.config.fault == Some(fault)
     }
 

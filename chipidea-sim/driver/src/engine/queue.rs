@@ -7,7 +7,7 @@ use usb::{Direction, EndpointAddress, TransferType};
 
 use super::{Engine, MOST_ROUNDS};
 use crate::dqh::QueueHead;
-use crate::dtd::{ADDRESS, TERMINATE, Token, TransferDescriptor, most_bytes};
+use crate::dtd::{ADDRESS, PAGE, PAGES, TERMINATE, Token, TransferDescriptor, most_bytes};
 use crate::endpoint::{EndpointSetup, Queued};
 use crate::error::{EngineError, SubmitError};
 use crate::fault::Fault;
@@ -42,6 +42,9 @@ impl Engine {
             .and_then(|()| self.link(address, setup, &queued));
         match result {
             Ok(()) => {
+                if let Some(buffer) = queued.buffer.filter(|_| self.has(Fault::UnmapEarly)) {
+                    self.dma.unmap_single(buffer.dma);
+                }
                 // The endpoint exists: it was checked above.
                 if let Ok(endpoint) = self.endpoint_mut(address) {
                     endpoint.queue.push_back(queued);
@@ -73,10 +76,8 @@ impl Engine {
         if data.is_empty() {
             return Ok(());
         }
-        let direction = match address.direction {
-            Direction::In => pool::Direction::ToDevice,
-            Direction::Out => pool::Direction::FromDevice,
-        };
+        let sends = (address.direction == Direction::In) != self.has(Fault::WrongDirection);
+        let direction = if sends { pool::Direction::ToDevice } else { pool::Direction::FromDevice };
         let buffer = self.buffers.map(&self.dma, data.len() as u64, direction, slot_of(address))?;
         queued.buffer = Some(buffer);
         if address.direction == Direction::In {
@@ -95,7 +96,7 @@ impl Engine {
     ) -> Result<(), EngineError> {
         let length = queued.request.data.len() as u64;
         let base = queued.buffer.map_or(DmaAddr(0), |buffer| buffer.dma);
-        let most = most_bytes(base);
+        let most = if self.has(Fault::UnalignedPages) { PAGES * PAGE } else { most_bytes(base) };
         let mult = isochronous_mult(address, setup, length);
         let mut done = 0;
         let mut last = loop {
@@ -108,12 +109,13 @@ impl Engine {
             }
         };
         let full_packets = length != 0 && setup.max_packet != 0 && length.is_multiple_of(u64::from(setup.max_packet));
-        if queued.request.zero && full_packets && address.direction == Direction::In {
+        let wanted = queued.request.zero && !self.has(Fault::NoZeroLengthPacket);
+        if wanted && full_packets && address.direction == Direction::In {
             last = self.add_descriptor(address, queued, None, 0, mult)?;
         }
         let (last, token) = last;
-        last.set_next(&self.dma, TERMINATE)?;
-        if !queued.request.no_interrupt {
+        last.set_next(&self.dma, if self.has(Fault::MissingTerminate) { 0 } else { TERMINATE })?;
+        if !queued.request.no_interrupt && !self.has(Fault::NoInterruptOnComplete) {
             last.set_token(&self.dma, token.with_interrupt(true))?;
         }
         Ok(())
@@ -145,7 +147,8 @@ impl Engine {
             added.set_buffer(&self.dma, data)?;
         }
         if let Some(before) = before {
-            before.set_next(&self.dma, added.link())?;
+            let cpu = self.has(Fault::CpuAddressInLink);
+            before.set_next(&self.dma, if cpu { added.block.cpu.0 as u32 & ADDRESS } else { added.link() })?;
         }
         Ok((added, token))
     }
@@ -160,6 +163,7 @@ impl Engine {
         let linked = match before.map(|before| self.append(address, before, first)) {
             Some(Ok(true)) => return Ok(()),
             Some(Err(error)) => Err(error),
+            Some(Ok(false)) if self.has(Fault::ForgottenPrime) => return Ok(()),
             Some(Ok(false)) | None => {
                 self.set_isochronous_mult(address, setup, queued, head).and_then(|()| self.prime_at(address, first))
             }

@@ -15,7 +15,12 @@ use crate::registers::{ENDPTCOMPLETE, ENDPTSTAT, endpoint_bit};
 impl Engine {
     /// Whether an endpoint completed something, and clears that (`hw_test_and_clear_complete`).
     pub fn take_complete(&mut self, address: EndpointAddress) -> bool {
-        self.endpoint(address).is_ok() && self.registers.test_and_clear(ENDPTCOMPLETE, endpoint_bit(address))
+        let complete =
+            self.endpoint(address).is_ok() && self.registers.test_and_clear(ENDPTCOMPLETE, endpoint_bit(address));
+        if complete && self.has(Fault::AllCompleteCleared) {
+            self.registers.store(ENDPTCOMPLETE, u32::MAX);
+        }
+        complete
     }
 
     /// The endpoint's oldest request, if the controller is done with it (`_hardware_dequeue`). After a failed one the
@@ -56,7 +61,7 @@ impl Engine {
                 }
                 return Ok(None);
             }
-            let left = usize::from(token.total());
+            let left = if self.has(Fault::ResidueIgnored) { 0 } else { usize::from(token.total()) };
             let error = if token.halted() {
                 Some(RequestError::Halted)
             } else if token.data_error() {
@@ -95,7 +100,9 @@ impl Engine {
         let endpoint = self.endpoint(address)?;
         let position = endpoint.queue.iter().position(|queued| queued.request.id == id);
         let position = position.ok_or_else(|| no_request.clone())?;
-        self.flush(address)?;
+        if !self.has(Fault::NoFlushOnDequeue) {
+            self.flush(address)?;
+        }
         let endpoint = self.endpoint_mut(address)?;
         let begin = endpoint.first_descriptor(position);
         let queued = endpoint.queue.remove(position).ok_or(no_request)?;
@@ -136,7 +143,9 @@ impl Engine {
             self.free_first(address, queued.descriptors);
             done.push_back(self.give_back(address, queued, Err(RequestError::Shutdown)));
         }
-        self.free_pending(address);
+        if !self.has(Fault::PendingLost) {
+            self.free_pending(address);
+        }
     }
 
     /// Frees the dTD retired last (`free_pending_td`).
@@ -156,7 +165,9 @@ impl Engine {
         let Queued { mut request, buffer, .. } = queued;
         let mut status = status;
         if let Some(buffer) = buffer {
-            self.dma.unmap_single(buffer.dma);
+            if !self.has(Fault::UnmapForgotten) {
+                self.dma.unmap_single(buffer.dma);
+            }
             if address.direction == Direction::Out
                 && let Ok(length) = status
                 && let Some(room) = request.data.get_mut(..length)

@@ -6,6 +6,7 @@ use usb::{Direction, EndpointAddress, Gadget, SetupPacket};
 
 use super::ChipideaUdc;
 use super::requests::{EP0, Ep0Request};
+use crate::fault::Fault;
 
 const DEVICE_OUT: u8 = 0x00;
 const ENDPOINT_OUT: u8 = 0x02;
@@ -31,8 +32,8 @@ const REFUSED: Answer = Answer::Done(Err(UdcError::Unsupported("this request")))
 impl ChipideaUdc {
     /// Takes a SETUP that was acknowledged and answers it (`isr_setup_packet_handler`).
     pub(super) fn handle_setup(&mut self, gadget: &mut dyn Gadget) {
-        for endpoint in EP0 {
-            self.nuke(endpoint);
+        if !self.engine.has(Fault::NoNukeOnSetup) {
+            EP0.into_iter().for_each(|endpoint| self.nuke(endpoint));
         }
         // A SET_ADDRESS whose status stage never came did not happen (USB 2.0 §9.4.6).
         self.next_address = None;
@@ -96,6 +97,9 @@ impl ChipideaUdc {
                     return REFUSED;
                 }
                 self.next_address = Some(address);
+                if self.engine.has(Fault::AddressEarly) {
+                    self.engine.set_address(address);
+                }
                 Answer::Done(self.queue_status_stage())
             }
             (Standard::SetFeature, ENDPOINT_OUT) if feature == Feature::EndpointHalt => {
@@ -126,7 +130,7 @@ impl ChipideaUdc {
 
     /// A wedged endpoint stays halted, and the host hears nothing of it.
     fn clear_halt(&mut self, endpoint: EndpointAddress) -> Result<(), UdcError> {
-        if !self.is_wedged(endpoint) {
+        if !self.is_wedged(endpoint) || self.engine.has(Fault::WedgeForgotten) {
             self.change_halt(endpoint, false)?;
         }
         self.queue_status_stage()
