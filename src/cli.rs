@@ -31,6 +31,11 @@ pub(crate) enum Command {
     /// Exit status: 0 nothing wrong was seen, 1 something is wrong, 129 wrong usage or nothing of a controller in the input,
     /// 130 and above internal error.
     Explain(Explain),
+    /// Put one fault after the other into pools and the driver, and show what catches each
+    ///
+    /// Exit status: 0 every mutant is caught, or is known to survive and why; 1 another one survived, one was caught that is
+    /// known to survive, or something was found where there is no fault; 129 wrong usage, 130 and above internal error.
+    Mutants(Mutants),
     /// List pools, scenarios and devices
     List,
     /// Run a command with a simulated board on its USB bus
@@ -231,6 +236,25 @@ pub(crate) struct Run {
     /// Write what the board's driver shows in debugfs at the end: qheads, requests, registers, as the kernel's does
     #[arg(long, value_name = "DIR")]
     pub(crate) debugfs: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Mutants {
+    /// These only [default: all]
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+
+    /// Show every scenario that catches a mutant, and not the first only
+    #[arg(long)]
+    pub(crate) all: bool,
+
+    /// Seed of everything that is chosen at random
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+
+    /// What to print
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
 }
 
 #[derive(Args, Debug)]

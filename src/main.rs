@@ -6,6 +6,7 @@ mod error;
 mod exit;
 mod explain;
 mod list;
+mod mutants;
 mod names;
 mod output;
 mod progress;
@@ -67,6 +68,7 @@ fn execute(cli: &Cli) -> Result<ExitCode, Error> {
         Command::Check(arguments) => check::check(&mut out, arguments),
         Command::Run(arguments) => run::run(&mut out, arguments),
         Command::Explain(arguments) => explain::explain(&mut out, arguments),
+        Command::Mutants(arguments) => mutants::mutants(&mut out, arguments),
         Command::List => list::list(&mut out).map(|()| Exit::NoFailure),
         #[cfg(target_os = "linux")]
         Command::Usb(arguments) => return usb::usb(arguments),

@@ -3,6 +3,7 @@
 mod json;
 mod junit;
 mod ktap;
+pub(crate) mod mutants;
 mod text;
 
 use std::io::{self, Write};
