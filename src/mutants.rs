@@ -19,7 +19,8 @@ pub(crate) fn mutants(out: &mut dyn Write, arguments: &Mutants) -> Result<Exit, 
         let named = |name: &String| find("mutant", name, mutants::table(), |mutant| &mutant.name);
         arguments.names.iter().map(named).collect::<Result<_, _>>()?
     };
-    let options = Options { all: arguments.all, seed: arguments.seed, ..Options::default() };
+    let mut options = Options { all: arguments.all, seed: arguments.seed, ..Options::default() };
+    options.contract.seed = arguments.seed;
     let progress = Progress::new();
     let report = mutants::run(&wanted, &options, &|done, all| progress.show(done, all)).map_err(setup)?;
     progress.finish();

@@ -22,7 +22,8 @@ pub(crate) fn row(policy: &Policy, seed: u64) -> Row {
     let report = pool::contract::run(policy, &Config { seed, ..Config::default() });
     let covered = format!(
         "long random runs against {} promises before any device; pages of 4, 16 and 64 KiB forward, backward and \
-         scattered; 32-bit mask with memory above 4 GiB; seed {seed}; not exercised: interrupt context, threads",
+         scattered; 32-bit mask with memory above 4 GiB, 64-bit mask; another thread while a page is fetched; seed {seed}; \
+         not exercised: interrupt context, races inside of the pool's lock",
         report.checks.len(),
     );
     let scope = Scope { pool: format!("{} ({})", policy.name, policy.fingerprint), covered };

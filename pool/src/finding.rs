@@ -34,7 +34,7 @@ pub enum Promise {
     SameMemory,
     /// Nothing sleeps when it must not.
     NoSleep,
-    /// A failure leaves the pool as it was.
+    /// A failure or a refusal leaves the pool as it was.
     Unwind,
     /// What is freed is handed out again, and destroying an idle pool gives all pages back.
     NoLeak,
@@ -71,7 +71,7 @@ impl Promise {
             Self::OwnPages => "blocks lie in pages that the source gave the pool",
             Self::SameMemory => "the two addresses of a block are the same memory",
             Self::NoSleep => "nothing sleeps when it must not",
-            Self::Unwind => "a failure of the page source leaves the pool as it was",
+            Self::Unwind => "a failure of the page source, or a refused free, leaves the pool as it was",
             Self::NoLeak => "freed blocks come again, and an idle pool gives all pages back",
             Self::Geometry => "a geometry that cannot be kept is refused, any other is taken",
             Self::Busy => "a pool in use is not destroyed, and no live block's page is given back",

@@ -223,7 +223,9 @@ fn report(mistake: Mistake) -> Report {
         Plain::create(mistake, memory, source, geometry)
     });
     let orders = vec![PageOrder::Forward];
-    contract::run(&policy, &Config { page_sizes: vec![4096, 65536], orders, ..Config::default() })
+    // The plain pool looks every live block up one by one.
+    let large_pools = vec![(Geometry { size: 4096, align: 0, boundary: 0 }, FEW_PAGES + 100)];
+    contract::run(&policy, &Config { page_sizes: vec![4096, 65536], orders, large_pools, ..Config::default() })
 }
 
 #[track_caller]

@@ -43,9 +43,11 @@ pub use trial::{Catch, Outcome, Trial};
 pub struct Options {
     /// Goes on with a mutant after its first catch, to show everything that catches it.
     pub all: bool,
-    /// Only holds pools against dma_pool's promises, before any device.
+    /// What pools are held against before any device.
+    pub contract: pool::contract::Config,
+    /// Goes no further than that.
     pub contract_only: bool,
-    /// Seed of everything that is chosen at random.
+    /// Seed of everything that is chosen at random in scenarios.
     pub seed: u64,
 }
 

@@ -23,7 +23,7 @@ const HEADROOM: u16 = 66;
 /// One piece.
 pub(crate) enum Stage {
     /// A pool against what dma_pool promises.
-    Contract { policy: Policy, seed: u64 },
+    Contract { policy: Policy, config: contract::Config },
     /// One run of a scenario.
     Run { scenario: Arc<dyn Scenario>, bench: Box<Bench>, setting: String },
 }
@@ -80,17 +80,14 @@ impl Seen {
     fn of_report(report: &contract::Report) -> Self {
         let names: BTreeSet<String> = report.broken().map(|(promise, _)| format!("{promise:?}")).collect();
         let first = report.broken().next();
-        let how = first.map(|(promise, violation)| How::Promise(promise, violation.finding.to_string()));
+        let how = first.map(|(_, violation)| noticed(&violation.finding));
         let verdict = if how.is_some() { Verdict::PoolContractViolated } else { Verdict::NoFailureFound };
         Self { verdict, how, names }
     }
 
     fn of_run(run: &Run) -> Self {
         let names = run.findings.iter().map(|finding| finding.name().to_owned()).collect();
-        let finding = run.first_finding().map(|finding| match finding {
-            Finding::PoolContract { promise, .. } => How::Promise(*promise, finding.to_string()),
-            _ => How::Finding(finding.name(), finding.to_string()),
-        });
+        let finding = run.first_finding().map(noticed);
         let how = match run.verdict {
             Verdict::NoFailureFound => None,
             Verdict::Inconclusive => run.failure.as_ref().map(|failure| How::Error(failure.to_string())),
@@ -98,6 +95,13 @@ impl Seen {
         };
         let how = how.or_else(|| run.is_broken().then(|| How::Error(run.reason().join("; "))));
         Self { verdict: run.verdict, how, names }
+    }
+}
+
+fn noticed(finding: &Finding) -> How {
+    match finding {
+        Finding::PoolContract { promise, seen, .. } => How::Promise(*promise, seen.clone()),
+        _ => How::Finding(finding.name(), finding.to_string()),
     }
 }
 
@@ -121,9 +125,7 @@ impl Stage {
     /// Does it.
     pub(crate) fn look(self, mutant: &str) -> Result<Seen, BenchError> {
         let result = contained(mutant, LIMIT, move || match self {
-            Self::Contract { policy, seed } => {
-                Ok(Seen::of_report(&contract::run(&policy, &contract::Config { seed, ..contract::Config::default() })))
-            }
+            Self::Contract { policy, config } => Ok(Seen::of_report(&contract::run(&policy, &config))),
             Self::Run { scenario, bench, .. } => bench.run_scenario(&*scenario).map(|run| Seen::of_run(&run)),
         });
         match result {
@@ -140,7 +142,7 @@ pub(crate) fn stages(mutant: &Mutant, options: &Options) -> Vec<Stage> {
     let bench = Bench::new().seed(options.seed);
     match &mutant.subject {
         Subject::Pool(policy) => {
-            let mut stages = vec![Stage::Contract { policy: policy.clone(), seed: options.seed }];
+            let mut stages = vec![Stage::Contract { policy: policy.clone(), config: options.contract.clone() }];
             if !options.contract_only {
                 stages.extend(runs(&bench.pool(policy.clone()), ""));
             }

@@ -1,5 +1,8 @@
 //! One machine: what a pool goes through in it.
 
+mod others;
+mod refused;
+
 use std::fmt::Arguments;
 use std::sync::Arc;
 
@@ -40,10 +43,25 @@ pub(super) struct Exercise<'a> {
 
 /// A pool and what is held of it.
 struct Held {
-    pool: DmaPool,
+    pool: Arc<DmaPool>,
     ledger: Arc<Ledger>,
     geometry: Geometry,
     blocks: Vec<(Block, u8)>,
+}
+
+/// Head and tail of a block, by which it is known again.
+fn parts(geometry: Geometry, block: Block) -> [(Block, usize); 2] {
+    let len = geometry.size.min(32);
+    let tail = geometry.size - len;
+    let at = |offset| Block { cpu: block.cpu.offset(offset), dma: block.dma.offset(offset) };
+    [(at(0), len as usize), (at(tail), len as usize)]
+}
+
+fn stamp(memory: &Memory, geometry: Geometry, block: Block, tag: u8) {
+    for (part, len) in parts(geometry, block) {
+        // Where there is no memory the ledger has found the address already.
+        let _ = memory.write(part.cpu, &[tag; 32][..len]);
+    }
 }
 
 impl<'a> Exercise<'a> {
@@ -65,9 +83,11 @@ impl<'a> Exercise<'a> {
         for geometry in self.geometries.clone() {
             self.random_run(geometry);
             self.failing_source(geometry);
+            self.while_fetching(geometry);
         }
         self.many_pools();
-        // Last: it may leave pages behind.
+        // Last: they may leave pages behind.
+        self.geometries.clone().into_iter().for_each(|geometry| self.refused_frees(geometry));
         self.destroy_in_use();
     }
 
@@ -91,7 +111,7 @@ impl<'a> Exercise<'a> {
     fn create(&self, geometry: Geometry, ledger: &Arc<Ledger>) -> Result<Held, CreateError> {
         let name = &self.policy.name;
         let pool = DmaPool::create(name, self.policy, geometry, self.memory, &self.source, ledger)?;
-        Ok(Held { pool, ledger: Arc::clone(ledger), geometry, blocks: Vec::new() })
+        Ok(Held { pool: Arc::new(pool), ledger: Arc::clone(ledger), geometry, blocks: Vec::new() })
     }
 
     /// A pool for a geometry that can be kept.
@@ -141,7 +161,7 @@ impl<'a> Exercise<'a> {
                     .for_each(|promise| self.report.count(promise, 1));
                 self.report.count(Promise::Zeroing, flags.zero.into());
                 let tag = (self.random(250) + 1) as u8;
-                self.stamp(held.geometry, block, tag);
+                stamp(self.memory, held.geometry, block, tag);
                 held.blocks.push((block, tag));
                 Some(block)
             }
@@ -160,25 +180,10 @@ impl<'a> Exercise<'a> {
         }
     }
 
-    /// Head and tail of a block, by which it is known again.
-    fn parts(geometry: Geometry, block: Block) -> [(Block, usize); 2] {
-        let len = geometry.size.min(32);
-        let tail = geometry.size - len;
-        let at = |offset| Block { cpu: block.cpu.offset(offset), dma: block.dma.offset(offset) };
-        [(at(0), len as usize), (at(tail), len as usize)]
-    }
-
-    fn stamp(&self, geometry: Geometry, block: Block, tag: u8) {
-        for (part, len) in Self::parts(geometry, block) {
-            // Where there is no memory the ledger has found the address already.
-            let _ = self.memory.write(part.cpu, &[tag; 32][..len]);
-        }
-    }
-
     /// Frees a block, after a look at it and with dirt in it.
     fn free(&mut self, held: &mut Held, index: usize, doing: Arguments<'_>) {
         let (block, tag) = held.blocks.swap_remove(index);
-        for (part, len) in Self::parts(held.geometry, block) {
+        for (part, len) in parts(held.geometry, block) {
             let mut bytes = [tag; 32];
             let intact = self.memory.read(part.cpu, &mut bytes[..len]).is_err() || bytes == [tag; 32];
             self.expect(Promise::NoOverlap, intact, doing, || {
@@ -392,11 +397,10 @@ impl<'a> Exercise<'a> {
         }
     }
 
-    /// A pool hands out many pages, takes them back, and hands out as many without asking for more.
-    pub(super) fn large_pool(&mut self, blocks: usize) {
+    /// A pool hands out many blocks of many pages, takes them back, and hands out as many without asking for more.
+    pub(super) fn large_pool(&mut self, geometry: Geometry, blocks: usize) {
         let ledger = Ledger::new(Arc::clone(self.memory));
         let before = self.probe.free_pages();
-        let geometry = Geometry { size: self.source.page_size(), align: 0, boundary: 0 };
         let Some(mut held) = self.create_good(geometry, &ledger) else { return };
         let doing = format_args!("{geometry:?}, {blocks} blocks");
         let mut least = before;

@@ -1,13 +1,15 @@
 //! A pool held against what dma_pool promises, before any device (Linux: include/linux/dmapool.h, mm/dmapool.c).
 //!
-//! [`run`] takes a policy through small machines: every page size and order of pages, memory on both sides of 4 GiB and a
-//! device that reaches only the lower, a page source that fails when it is told to. In each, every geometry goes through
-//! long random runs of allocations and frees with dirty blocks, failures of the source at every n-th page, pools that
-//! come and go around each other, and destroys while in use. A machine of its own has room for a pool of thousands of
-//! pages. One seed leads to one run.
+//! [`run`] takes a policy through small machines: every page size and order of pages, memory on both sides of 4 GiB with a
+//! device that reaches only the lower and one that reaches all, a page source that fails when it is told to. Memory comes
+//! in stretches whose two addresses are apart by different amounts. In each machine, every geometry goes through long random
+//! runs of allocations and frees with dirty blocks, failures of the source at every n-th page, another thread's frees
+//! and allocations while a page is fetched, pools that come and go around each other, refused frees, and destroys while in
+//! use. A machine of its own has room for pools of thousands of pages, and of more blocks than 16 bits number. One seed leads
+//! to one run.
 //!
-//! *Not here*: interrupt context, threads, wrong frees (a pool need not notice), a boundary beyond the page
-//! ([`BOUNDARY_BEYOND_PAGE`]).
+//! *Not here*: interrupt context, races inside of a pool's lock, wrong frees that are taken (a pool need not notice), a
+//! boundary beyond the page ([`BOUNDARY_BEYOND_PAGE`]).
 
 mod exercise;
 mod report;
@@ -29,15 +31,14 @@ pub use report::{Check, Report, Violation};
 
 /// Highest address of a device that drives 32 address lines.
 const MASK: u64 = u32::MAX as u64;
-/// On both sides of 4 GiB, touching there for devices and apart for the processor.
-const SPANS: [Span; 2] = [
-    Span { cpu: CpuAddr(0xffff_8000_1000_0000), dma: DmaAddr(0xffc0_0000), len: 4 << 20 },
+/// On both sides of 4 GiB. They touch for devices, and are apart for the processor, in every 32 bits of its addresses.
+const SPANS: [Span; 3] = [
+    Span { cpu: CpuAddr(0xffff_8000_1000_0000), dma: DmaAddr(0xffc0_0000), len: 2 << 20 },
+    Span { cpu: CpuAddr(0xffff_9000_5000_0000), dma: DmaAddr(0xffe0_0000), len: 2 << 20 },
     Span { cpu: CpuAddr(0xffff_8000_7000_0000), dma: DmaAddr(0x1_0000_0000), len: 1 << 20 },
 ];
-/// Memory for one large pool.
+/// Memory for large pools.
 const LARGE: Span = Span { cpu: CpuAddr(0xffff_8000_1000_0000), dma: DmaAddr(0x8000_0000), len: 16 << 20 };
-/// Blocks of the large pool, each as large as a page of 4 KiB: more than 2048, a number to stop growing at.
-const LARGE_BLOCKS: usize = 2100;
 /// Blocks of a page beyond which a geometry is left to smaller pages: they cost time and show nothing more.
 const MOST_BLOCKS: u64 = 4096;
 
@@ -60,6 +61,8 @@ pub struct Config {
     pub geometries: Vec<Geometry>,
     /// Random steps with each geometry in each machine.
     pub steps: u32,
+    /// Pools of many blocks, in a machine with 16 MiB in pages of 4 KiB.
+    pub large_pools: Vec<(Geometry, usize)>,
 }
 
 impl Default for Config {
@@ -79,6 +82,8 @@ impl Default for Config {
             // Boundaries that leave gaps, and that blocks fill.
             (24, 8, 128),
             (48, 16, 256),
+            // The third block would cross with its last byte.
+            (43, 1, 128),
             (128, 128, 128),
             // Alignments that sizes are no multiples of.
             (68, 256, 4096),
@@ -95,6 +100,12 @@ impl Default for Config {
             orders: vec![PageOrder::Forward, PageOrder::Backward, PageOrder::Scattered(1)],
             geometries: geometries.into_iter().map(geometry).collect(),
             steps: 150,
+            large_pools: vec![
+                // More pages than 2048, a number to stop growing at.
+                (geometry((4096, 0, 0)), 2100),
+                // More blocks than 16 bits number.
+                (geometry((16, 0, 0)), 66_000),
+            ],
         }
     }
 }
@@ -112,25 +123,43 @@ pub fn run(policy: &Policy, config: &Config) -> Report {
     };
     for &page_size in &config.page_sizes {
         for &order in &config.orders {
-            let pages = PageAllocator::new(Arc::clone(&memory), page_size, MASK, order);
-            let probe = Probe::new(pages);
-            let machine = format!("{} KiB pages {order:?}", page_size >> 10);
-            let few = |geometry: &Geometry| page_size / geometry.size.max(1) <= MOST_BLOCKS;
-            let geometries = config.geometries.iter().copied().filter(few).collect();
-            Exercise::new(policy, config, geometries, &mut report, &memory, probe, machine).all();
+            machine(policy, config, &mut report, &memory, page_size, MASK, order);
         }
+    }
+    if let Some(&page_size) = config.page_sizes.first() {
+        machine(policy, config, &mut report, &memory, page_size, u64::MAX, PageOrder::Scattered(config.seed));
     }
     large(policy, config, &mut report);
     report
 }
 
-/// A pool of thousands of pages.
+/// A machine whose device reaches what is at or below `mask`.
+fn machine(
+    policy: &Policy,
+    config: &Config,
+    report: &mut Report,
+    memory: &Arc<Memory>,
+    page_size: u64,
+    mask: u64,
+    order: PageOrder,
+) {
+    let probe = Probe::new(PageAllocator::new(Arc::clone(memory), page_size, mask, order));
+    let bits = mask.count_ones();
+    let machine = format!("{} KiB pages {order:?}, {bits}-bit device", page_size >> 10);
+    let few = |geometry: &Geometry| page_size / geometry.size.max(1) <= MOST_BLOCKS;
+    let geometries = config.geometries.iter().copied().filter(few).collect();
+    Exercise::new(policy, config, geometries, report, memory, probe, machine).all();
+}
+
+/// Pools of thousands of pages, and of tens of thousands of blocks.
 fn large(policy: &Policy, config: &Config, report: &mut Report) {
     let memory = match Memory::new(&[LARGE]) {
         Ok(memory) => memory,
         Err(error) => return report.give_up(error.to_string()),
     };
-    let probe = Probe::new(PageAllocator::new(Arc::clone(&memory), 4096, MASK, PageOrder::Forward));
-    Exercise::new(policy, config, Vec::new(), report, &memory, probe, "4 KiB pages Forward".to_owned())
-        .large_pool(LARGE_BLOCKS);
+    for &(geometry, blocks) in &config.large_pools {
+        let probe = Probe::new(PageAllocator::new(Arc::clone(&memory), 4096, MASK, PageOrder::Forward));
+        let machine = "4 KiB pages Forward".to_owned();
+        Exercise::new(policy, config, Vec::new(), report, &memory, probe, machine).large_pool(geometry, blocks);
+    }
 }

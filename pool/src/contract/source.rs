@@ -2,12 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use bus::DmaAddr;
 use parking_lot::Mutex;
 
 use crate::page::{PageAllocator, PageError, PageSource, Pages};
 use crate::pool::Flags;
+
+/// How long the source waits for another thread. One that waits for the pool's own lock goes on when the pool has its page.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// How long once a pool was seen to keep its lock.
+const LOCKED_PATIENCE: Duration = Duration::from_millis(1);
+
+/// What another thread does while a page is fetched.
+type Meanwhile = Box<dyn FnOnce() + Send>;
 
 /// A source between a pool and the pages of its machine.
 pub(super) struct Probe {
@@ -25,6 +36,10 @@ struct State {
     failed: bool,
     /// Runs that are out: DMA address to length.
     out: BTreeMap<u64, u64>,
+    /// Requests to come before it, and what is to be done then.
+    meanwhile: Option<(u32, Meanwhile)>,
+    other: Option<JoinHandle<()>>,
+    keeps_lock: bool,
 }
 
 /// What happened at the source during one call of a pool.
@@ -63,6 +78,57 @@ impl Probe {
         Seen { slept: state.slept, failed: state.failed }
     }
 
+    /// Has another thread do `work` while a page is fetched, `after` others.
+    pub(super) fn meanwhile(&self, after: u32, work: impl FnOnce() + Send + 'static) {
+        self.state.lock().meanwhile = Some((after, Box::new(work)));
+    }
+
+    /// Whether the other thread had its turn.
+    pub(super) fn was_interrupted(&self) -> bool {
+        self.state.lock().meanwhile.is_none()
+    }
+
+    /// Waits for the other thread, if it had its turn; otherwise its work is dropped.
+    pub(super) fn join(&self) {
+        let (other, unused) = {
+            let mut state = self.state.lock();
+            (state.other.take(), state.meanwhile.take())
+        };
+        drop(unused);
+        let Some(other) = other else { return };
+        if let Err(panic) = other.join() {
+            // The pool's own, on another thread than its caller's.
+            std::panic::resume_unwind(panic);
+        }
+    }
+
+    /// Lets the other thread work, if there is anything to do.
+    fn interrupted(&self) {
+        let (work, patience) = {
+            let mut state = self.state.lock();
+            let patience = if state.keeps_lock { LOCKED_PATIENCE } else { PATIENCE };
+            match &mut state.meanwhile {
+                Some((after, _)) if *after > 0 => {
+                    *after -= 1;
+                    return;
+                }
+                meanwhile => (meanwhile.take(), patience),
+            }
+        };
+        let Some((_, work)) = work else { return };
+        let (done, wait) = channel();
+        let other = thread::spawn(move || {
+            work();
+            // Nobody waits any more if it took too long.
+            let _ = done.send(());
+        });
+        // Also ends when the thread panics: its end of the channel is dropped.
+        let late = wait.recv_timeout(patience) == Err(RecvTimeoutError::Timeout);
+        let mut state = self.state.lock();
+        state.keeps_lock |= late;
+        state.other = Some(other);
+    }
+
     /// Runs that are out.
     pub(super) fn out(&self) -> usize {
         self.state.lock().out.len()
@@ -91,6 +157,7 @@ impl PageSource for Probe {
     }
 
     fn alloc(&self, len: u64, flags: Flags) -> Result<Pages, PageError> {
+        self.interrupted();
         let mut state = self.state.lock();
         if state.atomic && flags.may_sleep {
             state.slept = Some(len);

@@ -251,9 +251,12 @@ impl Pool for Numbered {
         let mut in_use = state.pages.iter().flatten().map(|page| page.in_use);
         let live = if self.has(Fault::DestroyLooksOnce) { in_use.next_back().unwrap_or(0) } else { in_use.sum() };
         DestroyError::check_idle(live)?;
-        let pages = std::mem::take(&mut *state).pages;
+        let State { pages, gone, .. } = std::mem::take(&mut *state);
         drop(state);
         pages.into_iter().flatten().for_each(|page| self.source.free(page.pages));
+        if self.has(Fault::PageFreedTwice) {
+            gone.into_iter().for_each(|page| self.source.free(page));
+        }
         Ok(())
     }
 
