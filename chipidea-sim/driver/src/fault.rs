@@ -42,7 +42,7 @@ faults! {
     NoInterruptOnComplete = "no-ioc", "no dTD interrupts when it is complete";
     NoZeroLengthPacket = "no-zlp", "no empty packet ends a transfer of full packets";
     ResidueIgnored = "residue-ignored", "the bytes that a dTD did not move count as moved";
-    PendingLost = "pending-lost", "the dTD retired last is not freed with its endpoint's queue";
+    PendingLost = "pending-lost", "the dTD retired last is forgotten when its endpoint's queue ends";
     // Endpoints and races.
     WrongMaxPacket = "wrong-max-packet", "every dQH has a maximum packet length of 64";
     NoIos = "no-ios", "a SETUP does not interrupt (IOS)";

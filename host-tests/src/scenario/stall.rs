@@ -1,5 +1,6 @@
 //! Halted endpoints and refused requests.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use gadgets::source_sink::{BULK_IN, BULK_OUT, SourceSinkConfig, SourceSinkGadget};
@@ -10,10 +11,11 @@ use usb_host::{CONTROL_TIMEOUT, Device};
 
 use super::{Outcome, Scenario};
 use crate::session::{Session, expect_equal};
+use crate::shared::Shared;
 use crate::verdict::Failure;
 
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// Packets of a transfer: an odd number, so that a toggle that is not reset shows after a halt.
+/// Packets of a transfer: an odd number, so that the next halt finds a data toggle that has to be reset.
 const PACKETS: usize = 3;
 /// Length of the gadget's requests: two dTDs each (20 KiB is the most for one).
 const REQUEST: usize = 24 << 10;
@@ -35,21 +37,25 @@ impl Scenario for Stall {
 }
 
 async fn run(session: &Session) -> Result<(), Failure> {
-    session.boot(SourceSinkGadget::new(SourceSinkConfig { buflen: REQUEST, ..SourceSinkConfig::default() }))?;
+    let config = SourceSinkConfig { buflen: REQUEST, ..SourceSinkConfig::default() };
+    let gadget = Shared::new(SourceSinkGadget::new(config));
+    session.boot(gadget.clone())?;
     let device = session.enumerated().await?;
+    let flow = Flow { device: &device, sent: Cell::new(0) };
     let (source, sink) = (BULK_IN.address(), BULK_OUT.address());
-    data_flows(&device, "at first").await?;
+    flow.both_ways("at first").await?;
 
     refused(&device, SetupPacket::new(0xc0, 0xee, 0, 0, 8)).await?;
     refused(&device, SetupPacket::new(0x80, Request::GetDescriptor.0, 0x0f00, 0, 64)).await?;
-    data_flows(&device, "after refused requests").await?;
+    flow.both_ways("after refused requests").await?;
 
-    for endpoint in [source, sink] {
+    // Twice each: the second halt comes an odd number of packets after the first one's end.
+    for endpoint in [source, source, sink, sink] {
         let halt = feature(Request::SetFeature, endpoint);
         control(&device, halt, "SET_FEATURE(ENDPOINT_HALT)").await?;
         expect_halted(&device, endpoint).await?;
         device.clear_halt(endpoint).await.map_err(|error| failed("CLEAR_FEATURE(ENDPOINT_HALT)", error))?;
-        data_flows(&device, "after the host cleared its own halt").await?;
+        flow.both_ways("after the host cleared its own halt").await?;
     }
 
     // OUT: ci_hdrc refuses to halt an IN endpoint with requests queued (-11), and the source always has some.
@@ -57,7 +63,7 @@ async fn run(session: &Session) -> Result<(), Failure> {
     expect_equal("the board halts its OUT endpoint", &halted, &Some(Ok(())))?;
     expect_halted(&device, sink).await?;
     device.clear_halt(sink).await.map_err(|error| failed("CLEAR_FEATURE(ENDPOINT_HALT)", error))?;
-    data_flows(&device, "after the host cleared the board's halt").await?;
+    flow.both_ways("after the host cleared the board's halt").await?;
 
     let wedged = session.on_board(|driver, _| driver.set_wedge(sink));
     expect_equal("the board wedges its OUT endpoint", &wedged, &Some(Ok(())))?;
@@ -67,14 +73,19 @@ async fn run(session: &Session) -> Result<(), Failure> {
     let released = session.on_board(|driver, _| driver.set_halt(sink, false));
     expect_equal("the board releases the wedge", &released, &Some(Ok(())))?;
     device.clear_halt(sink).await.map_err(|error| failed("CLEAR_FEATURE(ENDPOINT_HALT)", error))?;
-    data_flows(&device, "after the wedge").await?;
+    flow.both_ways("after the wedge").await?;
 
     // Both requests of the gadget's that two dTDs carry, whole and then some.
     let length = 3 * REQUEST / 2;
     let data = device.bulk_in(source.number, length, TIMEOUT).await;
     expect_equal("a transfer over several dTDs from the source", &data.map(|data| data == vec![0; length]), &Ok(true))?;
-    let sent = device.bulk_out(sink.number, vec![0; length], TIMEOUT).await;
-    sent.map(drop).map_err(|error| failed("a transfer over several dTDs to the sink", error))
+    flow.out(length, "over several dTDs").await?;
+
+    // A packet with a wrong toggle is acknowledged and dropped: the sink's last request would not be full.
+    flow.out(REQUEST - flow.sent.get() % REQUEST, "up to a whole request").await?;
+    session.settle().await;
+    let sunk = gadget.with(|gadget| gadget.transferred().sunk);
+    expect_equal("bytes in the sink, of all that was sent", &sunk, &(flow.sent.get() as u64))
 }
 
 fn feature(request: Request, endpoint: EndpointAddress) -> SetupPacket {
@@ -112,11 +123,26 @@ fn length(device: &Device) -> usize {
     PACKETS * if device.speed() == Speed::High { 512 } else { 64 }
 }
 
-async fn data_flows(device: &Device, when: &str) -> Result<(), Failure> {
-    let length = length(device);
-    let data = device.bulk_in(BULK_IN.address().number, length, TIMEOUT).await;
-    let data = data.map_err(|error| failed(&format!("bulk IN {when}"), error))?;
-    expect_equal(&format!("bytes from the source {when}"), &data, &vec![0; length])?;
-    let sent = device.bulk_out(BULK_OUT.address().number, vec![0; length], TIMEOUT).await;
-    sent.map(drop).map_err(|error| failed(&format!("bulk OUT {when}"), error))
+/// Data through the gadget's endpoints.
+struct Flow<'a> {
+    device: &'a Device,
+    /// Bytes to the sink.
+    sent: Cell<usize>,
+}
+
+impl Flow<'_> {
+    async fn both_ways(&self, when: &str) -> Result<(), Failure> {
+        let length = length(self.device);
+        let data = self.device.bulk_in(BULK_IN.address().number, length, TIMEOUT).await;
+        let data = data.map_err(|error| failed(&format!("bulk IN {when}"), error))?;
+        expect_equal(&format!("bytes from the source {when}"), &data, &vec![0; length])?;
+        self.out(length, when).await
+    }
+
+    async fn out(&self, length: usize, when: &str) -> Result<(), Failure> {
+        let sent = self.device.bulk_out(BULK_OUT.address().number, vec![0; length], TIMEOUT).await;
+        sent.map_err(|error| failed(&format!("bulk OUT {when}"), error))?;
+        self.sent.set(self.sent.get() + length);
+        Ok(())
+    }
 }

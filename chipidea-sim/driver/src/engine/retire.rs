@@ -143,14 +143,13 @@ impl Engine {
             self.free_first(address, queued.descriptors);
             done.push_back(self.give_back(address, queued, Err(RequestError::Shutdown)));
         }
-        if !self.has(Fault::PendingLost) {
-            self.free_pending(address);
-        }
+        self.free_pending(address);
     }
 
     /// Frees the dTD retired last (`free_pending_td`).
     pub(super) fn free_pending(&mut self, address: EndpointAddress) {
-        if let Some(pending) = self.endpoint_mut(address).ok().and_then(|endpoint| endpoint.pending.take()) {
+        let pending = self.endpoint_mut(address).ok().and_then(|endpoint| endpoint.pending.take());
+        if let Some(pending) = pending.filter(|_| !self.has(Fault::PendingLost)) {
             self.free(pending);
         }
     }
