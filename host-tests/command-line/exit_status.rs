@@ -66,6 +66,7 @@ fn wrong_usage_is_129_and_says_what_was_expected() {
         (&["run", "ecm", "--endpoints", "2", "--trace"], "needs 4 endpoint numbers, the controller has 2"),
         (&["run", "\u{1b}[31mred\n"], r"there is no scenario `\u{1b}[31mred\n`"),
         (&["check", "--format", "xml"], "[possible values: text, json, ktap, junit]"),
+        (&["mutants", "double-handout"], "Did you mean `double-hand-out`?"),
         (&["chekc"], "check"),
         (&[], "Usage: poolproof"),
     ] {

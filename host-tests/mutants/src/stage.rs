@@ -142,7 +142,8 @@ pub(crate) fn stages(mutant: &Mutant, options: &Options) -> Vec<Stage> {
     let bench = Bench::new().seed(options.seed);
     match &mutant.subject {
         Subject::Pool(policy) => {
-            let mut stages = vec![Stage::Contract { policy: policy.clone(), config: options.contract.clone() }];
+            let config = contract::Config { until_broken: !options.all, ..options.contract.clone() };
+            let mut stages = vec![Stage::Contract { policy: policy.clone(), config }];
             if !options.contract_only {
                 stages.extend(runs(&bench.pool(policy.clone()), ""));
             }
@@ -184,4 +185,20 @@ fn runs(bench: &Bench, setting: &str) -> Vec<Stage> {
         }
     }
     stages
+}
+
+#[cfg(test)]
+mod tests {
+    use pool::Metadata;
+
+    use super::*;
+
+    #[test]
+    fn a_pool_that_panics_takes_its_own_piece_with_it() {
+        let policy = Policy::new("panics", "has no list", Metadata::OutOfBand, 1, |_, _, _| panic!("no list"));
+        let stage = Stage::Contract { policy, config: contract::Config::default() };
+        let seen = stage.look("panics").expect("a thread");
+        assert_eq!(seen.how, Some(How::Panic("no list".to_owned())));
+        assert!(!seen.is_clean());
+    }
 }

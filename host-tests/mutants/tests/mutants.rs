@@ -39,8 +39,8 @@ fn there_are_enough_of_them_and_each_has_a_name() {
 fn the_contract_stage_catches_every_fault_of_a_pool_that_breaks_a_promise() {
     let mutants: Vec<_> = table().into_iter().filter(Mutant::is_of_pool).collect();
     // Of the machines, those that differ most.
-    let orders = vec![PageOrder::Forward, PageOrder::Scattered(1)];
-    let contract = Config { page_sizes: vec![4096], orders, ..Config::default() };
+    let (orders, steps) = (vec![PageOrder::Forward, PageOrder::Scattered(1)], 60);
+    let contract = Config { page_sizes: vec![4096], orders, steps, ..Config::default() };
     let report = run(&mutants, &Options { contract, contract_only: true, ..Options::default() });
     for baseline in &report.baselines {
         assert_eq!(baseline.catches, [], "{} has no fault", baseline.mutant.name);

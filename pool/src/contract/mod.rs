@@ -63,6 +63,8 @@ pub struct Config {
     pub steps: u32,
     /// Pools of many blocks, in a machine with 16 MiB in pages of 4 KiB.
     pub large_pools: Vec<(Geometry, usize)>,
+    /// Ends with the first machine in which a promise broke: for who only asks whether one does.
+    pub until_broken: bool,
 }
 
 impl Default for Config {
@@ -106,6 +108,7 @@ impl Default for Config {
                 // More blocks than 16 bits number.
                 (geometry((16, 0, 0)), 66_000),
             ],
+            until_broken: false,
         }
     }
 }
@@ -121,13 +124,16 @@ pub fn run(policy: &Policy, config: &Config) -> Report {
             return report;
         }
     };
-    for &page_size in &config.page_sizes {
-        for &order in &config.orders {
-            machine(policy, config, &mut report, &memory, page_size, MASK, order);
+    let page_sizes = config.page_sizes.iter();
+    let narrow = page_sizes.flat_map(|&page_size| config.orders.iter().map(move |&order| (page_size, MASK, order)));
+    let scattered = PageOrder::Scattered(config.seed);
+    let wide = config.page_sizes.first().map(|&page_size| (page_size, u64::MAX, scattered));
+    let over = |report: &Report| config.until_broken && report.broken().next().is_some();
+    for (page_size, mask, order) in narrow.chain(wide) {
+        machine(policy, config, &mut report, &memory, page_size, mask, order);
+        if over(&report) {
+            return report;
         }
-    }
-    if let Some(&page_size) = config.page_sizes.first() {
-        machine(policy, config, &mut report, &memory, page_size, u64::MAX, PageOrder::Scattered(config.seed));
     }
     large(policy, config, &mut report);
     report
