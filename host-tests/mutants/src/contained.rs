@@ -62,6 +62,6 @@ mod tests {
     #[test]
     fn what_does_not_end_is_left_behind() {
         let limit = Duration::from_millis(10);
-        assert_eq!(contained("endless", limit, || thread::park()), Err(Lost::Hang(limit)));
+        assert_eq!(contained("endless", limit, thread::park), Err(Lost::Hang(limit)));
     }
 }

@@ -123,7 +123,7 @@ impl Listed {
         state.allocations += 1;
         if self.has(Fault::LateUnlink) {
             state.linked = Some(cpu);
-        } else if !(self.has(Fault::DoubleHandOut) && state.allocations % SELDOM == 0) {
+        } else if !(self.has(Fault::DoubleHandOut) && state.allocations.is_multiple_of(SELDOM)) {
             state.next = next;
         }
         state.active += 1;
@@ -256,7 +256,7 @@ impl Pool for Listed {
     fn free(&self, block: Block) -> Result<(), FreeError> {
         let mut state = self.state.lock();
         state.frees += 1;
-        let seldom = state.frees % SELDOM == 0;
+        let seldom = state.frees.is_multiple_of(SELDOM);
         if self.has(Fault::ZeroedWhenFreed) {
             self.memory.fill(block.cpu, self.layout.size, 0)?;
         }

@@ -226,7 +226,7 @@ impl Pool for Numbered {
         let mut state = self.state.lock();
         let mut number = self.find(&state, block)?;
         state.frees += 1;
-        if self.has(Fault::FreesNeighbour) && state.frees % SELDOM == 0 {
+        if self.has(Fault::FreesNeighbour) && state.frees.is_multiple_of(SELDOM) {
             number = (number + 1).min(state.in_use.len() - 1);
         }
         let was_in_use = std::mem::replace(&mut state.in_use[number], false);
