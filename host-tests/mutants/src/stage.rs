@@ -8,7 +8,7 @@ use std::time::Duration;
 use chipidea_driver::{ChipideaUdc, Config};
 use pool::{Finding, Policy, Promise, contract, policy};
 use scenarios::scenario::{self, Scenario};
-use scenarios::{Bench, BenchError, CONTRACT, DriverSide, ENDPOINTS, Run, Variant, Verdict};
+use scenarios::{Bench, BenchError, CONTRACT, DriverSide, ENDPOINTS, Run, Speed, Sweep, Variant, Verdict};
 use usb::gadget::{UdcDriver, UdcError};
 
 use crate::Options;
@@ -26,6 +26,8 @@ pub(crate) enum Stage {
     Contract { policy: Policy, config: contract::Config },
     /// One run of a scenario.
     Run { scenario: Arc<dyn Scenario>, bench: Box<Bench>, setting: String },
+    /// Every schedule of one step, until one breaks.
+    Sweep { scenario: Arc<dyn Scenario>, bench: Box<Bench>, setting: String },
 }
 
 /// What was seen of a piece.
@@ -73,6 +75,10 @@ impl Seen {
         self.verdict == Verdict::NoFailureFound
     }
 
+    fn clean() -> Self {
+        Self { verdict: Verdict::NoFailureFound, how: None, names: BTreeSet::new() }
+    }
+
     fn lost(how: How) -> Self {
         Self { verdict: Verdict::Inconclusive, how: Some(how), names: BTreeSet::new() }
     }
@@ -94,6 +100,14 @@ impl Seen {
             Verdict::ClientAssumptionViolated | Verdict::PoolContractViolated => finding,
         };
         let how = how.or_else(|| run.is_broken().then(|| How::Error(run.reason().join("; "))));
+        let raced = run.schedule.as_ref().filter(|schedule| !schedule.steps().is_empty());
+        let how = match (how, raced) {
+            (Some(How::Error(error)), Some(schedule)) => Some(How::Error(format!("{error}, with {schedule}"))),
+            (Some(How::Finding(name, seen)), Some(schedule)) => {
+                Some(How::Finding(name, format!("{seen}, with {schedule}")))
+            }
+            (how, _) => how,
+        };
         Self { verdict: run.verdict, how, names }
     }
 }
@@ -110,7 +124,7 @@ impl Stage {
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Contract { .. } => CONTRACT.0,
-            Self::Run { scenario, .. } => scenario.name(),
+            Self::Run { scenario, .. } | Self::Sweep { scenario, .. } => scenario.name(),
         }
     }
 
@@ -118,8 +132,12 @@ impl Stage {
     pub(crate) fn setting(&self) -> &str {
         match self {
             Self::Contract { .. } => "",
-            Self::Run { setting, .. } => setting,
+            Self::Run { setting, .. } | Self::Sweep { setting, .. } => setting,
         }
+    }
+
+    fn wants_aligned_buffers(&self) -> bool {
+        matches!(self, Self::Run { scenario, .. } if scenario.needs().aligned_buffers)
     }
 
     /// Does it.
@@ -127,6 +145,10 @@ impl Stage {
         let result = contained(mutant, LIMIT, move || match self {
             Self::Contract { policy, config } => Ok(Seen::of_report(&contract::run(&policy, &config))),
             Self::Run { scenario, bench, .. } => bench.run_scenario(&*scenario).map(|run| Seen::of_run(&run)),
+            Self::Sweep { scenario, bench, .. } => {
+                let broken = bench.first_broken(&*scenario, Sweep::All)?;
+                Ok(broken.as_ref().map_or_else(Seen::clean, Seen::of_run))
+            }
         });
         match result {
             Ok(seen) => seen,
@@ -156,9 +178,11 @@ pub(crate) fn stages(mutant: &Mutant, options: &Options) -> Vec<Stage> {
                 bench.clone().driver("chipidea-driver", move |side| started(side, config.clone()))
             };
             let mut stages = runs(&driver(0).pool(Policy::current()), "");
-            stages.extend(runs(&driver(HEADROOM).pool(Policy::current()), "unaligned buffers"));
+            let unaligned = runs(&driver(HEADROOM).pool(Policy::current()), "unaligned buffers").into_iter();
+            stages.extend(unaligned.filter(|stage| !stage.wants_aligned_buffers()));
             let hardened = policy::by_name("index-stack").map(|policy| runs(&driver(0).pool(policy), "index-stack"));
             stages.extend(hardened.into_iter().flatten());
+            stages.extend(sweeps(&driver(0).pool(Policy::current())));
             stages
         }
     }
@@ -185,6 +209,17 @@ fn runs(bench: &Bench, setting: &str) -> Vec<Stage> {
         }
     }
     stages
+}
+
+/// Every scenario that is raced. A race sees neither the pool nor endpoints that it does not use.
+fn sweeps(bench: &Bench) -> impl Iterator<Item = Stage> {
+    let endpoints = ENDPOINTS[0];
+    let variant = Variant { endpoints, speed: Speed::High, page_size: 4096 };
+    let setting = format!("{variant}, every schedule of one step");
+    let bench = bench.clone().endpoints(endpoints).speed(Speed::High);
+    scenario::table().into_iter().filter(|scenario| !scenario.needs().acts.is_empty()).map(move |scenario| {
+        Stage::Sweep { scenario: Arc::from(scenario), bench: Box::new(bench.clone()), setting: setting.clone() }
+    })
 }
 
 #[cfg(test)]

@@ -37,11 +37,20 @@ pub struct Needs {
     pub acts: &'static [&'static str],
     /// Further ones, which only a schedule of one's own names: with them ci_hdrc is known to break.
     pub unswept: &'static [&'static str],
+    /// The driver's buffers begin pages: what is expected rests on where requests are cut into dTDs (20 KiB).
+    pub aligned_buffers: bool,
 }
 
 impl Default for Needs {
     fn default() -> Self {
-        Self { endpoints: 2, first_device_number: 3, configuration: None, acts: &[], unswept: &[] }
+        Self {
+            endpoints: 2,
+            first_device_number: 3,
+            configuration: None,
+            acts: &[],
+            unswept: &[],
+            aligned_buffers: false,
+        }
     }
 }
 

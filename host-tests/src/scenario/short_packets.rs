@@ -13,7 +13,7 @@ use gadgets::scripted::{BULK_IN, BULK_OUT, ScriptedGadget};
 use usb::gadget::{Request, RequestError};
 
 use super::script::Script;
-use super::{Outcome, Scenario};
+use super::{Needs, Outcome, Scenario};
 use crate::random::payload;
 use crate::session::{Session, expect_equal};
 use crate::shared::Shared;
@@ -33,6 +33,10 @@ impl Scenario for ShortPackets {
 
     fn about(&self) -> &'static str {
         "lengths around the edges of packets and dTDs, with and without empty packets; early short packets"
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { aligned_buffers: true, ..Needs::default() }
     }
 
     fn run<'a>(&'a self, session: &'a Session) -> Outcome<'a> {
