@@ -56,6 +56,14 @@ pub trait PageSource: Send + Sync {
     /// [`PageError`]; without [`Flags::may_sleep`] it may come sooner.
     fn alloc(&self, len: u64, flags: Flags) -> Result<Pages, PageError>;
 
+    /// The same at the highest addresses that the device reaches, from a source that can choose.
+    ///
+    /// # Errors
+    /// As [`PageSource::alloc`].
+    fn alloc_highest(&self, len: u64, flags: Flags) -> Result<Pages, PageError> {
+        self.alloc(len, flags)
+    }
+
     /// Takes a run back, whole.
     fn free(&self, pages: Pages);
 }
@@ -173,18 +181,14 @@ pub(crate) fn split_mix(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-impl PageSource for PageAllocator {
-    fn page_size(&self) -> u64 {
-        self.page_size
-    }
-
-    fn alloc(&self, len: u64, _flags: Flags) -> Result<Pages, PageError> {
+impl PageAllocator {
+    fn alloc_by(&self, order: PageOrder, len: u64) -> Result<Pages, PageError> {
         let len = len.max(1).checked_next_multiple_of(self.page_size);
         let exhausted = PageError::Exhausted { len: len.unwrap_or(u64::MAX), mask: self.mask };
         let len = len.ok_or(exhausted)?;
         let mut state = self.state.lock();
         let count = len / self.page_size;
-        let Some(first) = state.find(count, self.page_size, self.order, &self.memory) else {
+        let Some(first) = state.find(count, self.page_size, order, &self.memory) else {
             return Err(if self.reachable { exhausted } else { PageError::Mask { mask: self.mask } });
         };
         for i in 0..count {
@@ -198,6 +202,20 @@ impl PageSource for PageAllocator {
         let cpu = self.memory.cpu(dma).ok_or(exhausted)?;
         self.memory.fill(cpu, len, 0).map_err(|_| exhausted)?;
         Ok(Pages { cpu, dma, len })
+    }
+}
+
+impl PageSource for PageAllocator {
+    fn page_size(&self) -> u64 {
+        self.page_size
+    }
+
+    fn alloc(&self, len: u64, _flags: Flags) -> Result<Pages, PageError> {
+        self.alloc_by(self.order, len)
+    }
+
+    fn alloc_highest(&self, len: u64, _flags: Flags) -> Result<Pages, PageError> {
+        self.alloc_by(PageOrder::Backward, len)
     }
 
     fn free(&self, pages: Pages) {

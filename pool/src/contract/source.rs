@@ -85,12 +85,13 @@ impl Probe {
     }
 }
 
-impl PageSource for Probe {
-    fn page_size(&self) -> u64 {
-        self.pages.page_size()
-    }
-
-    fn alloc(&self, len: u64, flags: Flags) -> Result<Pages, PageError> {
+impl Probe {
+    fn alloc_from(
+        &self,
+        source: impl FnOnce(&PageAllocator) -> Result<Pages, PageError>,
+        len: u64,
+        flags: Flags,
+    ) -> Result<Pages, PageError> {
         let mut state = self.state.lock();
         if state.atomic && flags.may_sleep {
             state.slept = Some(len);
@@ -99,12 +100,26 @@ impl PageSource for Probe {
             state.failed = true;
             return Err(PageError::Injected);
         }
-        let pages = self.pages.alloc(len, flags).inspect_err(|_| state.failed = true)?;
+        let pages = source(&self.pages).inspect_err(|_| state.failed = true)?;
         if let Some(left) = &mut state.left {
             *left -= 1;
         }
         state.out.insert(pages.dma.0, pages.len);
         Ok(pages)
+    }
+}
+
+impl PageSource for Probe {
+    fn page_size(&self) -> u64 {
+        self.pages.page_size()
+    }
+
+    fn alloc(&self, len: u64, flags: Flags) -> Result<Pages, PageError> {
+        self.alloc_from(|pages| pages.alloc(len, flags), len, flags)
+    }
+
+    fn alloc_highest(&self, len: u64, flags: Flags) -> Result<Pages, PageError> {
+        self.alloc_from(|pages| pages.alloc_highest(len, flags), len, flags)
     }
 
     fn free(&self, pages: Pages) {

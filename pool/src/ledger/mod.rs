@@ -138,6 +138,22 @@ impl Ledger {
         Some(AddressOrder::of(&pool.first))
     }
 
+    /// Where the driver's objects of the kind called `name` are, by index, and the pool that each came from.
+    #[must_use]
+    pub fn claims_of(&self, name: &str) -> Vec<(u32, DmaAddr, Option<String>)> {
+        let state = self.state.lock();
+        let pools = state.map.pool_pages().flat_map(|page| page.blocks().iter().map(move |block| (page.pool, block)));
+        let in_pools = pools.filter(|(_, block)| block.is_live()).filter_map(|(pool, block)| {
+            Some((block.owner?, DmaAddr(block.start), Some(state.pools[pool].name.clone())))
+        });
+        let mapped = state.map.mappings().flat_map(|mapping| &mapping.claims);
+        let in_mappings = mapped.map(|&(start, _, owner)| (owner, DmaAddr(start), None));
+        let named = in_pools.chain(in_mappings).filter(|(owner, ..)| owner.kind.name == name);
+        let mut claims: Vec<_> = named.map(|(owner, at, pool)| (owner.index, at, pool)).collect();
+        claims.sort_by_key(|&(index, at, _)| (index, at));
+        claims
+    }
+
     /// The driver's claim on the object that begins at or contains `addr`.
     #[must_use]
     pub fn owner_at(&self, addr: DmaAddr) -> Option<Owner> {

@@ -10,8 +10,9 @@ use crate::page::Pages;
 use crate::policy::Policy;
 use crate::pool::{Block, Geometry};
 
-/// First allocations of a pool that are remembered for its order.
-const REMEMBERED: usize = 64;
+/// First allocations of a pool that are remembered for its order: more than two of the largest pages have places for the
+/// smallest descriptors.
+const REMEMBERED: usize = 2048;
 
 /// A pool's number in the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,11 @@ impl Ledger {
                 PoolId(state.pools.len() - 1)
             }
         }
+    }
+
+    /// Forgets what the pool handed out so far: its order is that of what follows.
+    pub(crate) fn order_begins(&self, id: PoolId) {
+        self.state.lock().pools[id.0].first.clear();
     }
 
     /// Records that the pool is being destroyed: pages that go take their blocks with them.
