@@ -14,11 +14,17 @@ pub(crate) fn list(out: &mut dyn Write) -> Result<(), Error> {
     let pools = scenarios::policy::table();
     let pools: Vec<_> = pools.iter().map(|policy| (policy.name.to_string(), policy.about.to_string())).collect();
     section(out, "pools", &pools)?;
+    let pair = |(name, about): (&str, &str)| (name.to_owned(), about.to_owned());
+    let hostile: Vec<_> = scenarios::policy::families().into_iter().map(pair).collect();
+    section(out, "hostile pools, of `check --hostile` or by name", &hostile)?;
     let scenarios = scenarios::scenario::table();
     let scenarios: Vec<_> = scenarios.iter().map(|one| (one.name().to_owned(), one.about().to_owned())).collect();
-    section(out, "before every scenario of a check", &[(CONTRACT.0.to_owned(), CONTRACT.1.to_owned())])?;
+    section(out, "before every scenario of a check", &[pair(CONTRACT)])?;
     section(out, "scenarios", &scenarios)?;
-    let devices = scenarios::DEVICES.map(|(name, about)| (name.to_owned(), about.to_owned()));
+    let drivers = scenarios::drivers();
+    let drivers: Vec<_> = drivers.iter().map(|driver| (driver.name.to_string(), driver.about.to_string())).collect();
+    section(out, "drivers", &drivers)?;
+    let devices = scenarios::DEVICES.map(pair);
     section(out, "devices", &devices)?;
     Ok(())
 }

@@ -33,6 +33,7 @@ mod clock;
 mod consequence;
 mod contract;
 mod driver;
+mod error;
 mod fastboot;
 mod irq;
 mod live;
@@ -48,11 +49,13 @@ mod record;
 mod row;
 mod run;
 pub mod scenario;
+mod scope;
 #[cfg(target_os = "linux")]
 mod served;
 mod session;
 mod shared;
 mod sides;
+mod spans;
 mod symbols;
 mod trace;
 mod verdict;
@@ -67,23 +70,26 @@ pub use pool::{MemoryError, PageOrder, Policy, policy};
 pub use usb::Speed;
 pub use usb_host::PortPath;
 
-pub use bench::{Bench, BenchError, CPU_BASE};
+pub use bench::Bench;
 pub use check::{CheckOptions, ENDPOINTS, Report, check};
 pub use contract::CONTRACT;
-pub use driver::{DriverFactory, DriverSide};
+pub use driver::{Client, Driver, DriverFactory, DriverSide};
+pub use error::BenchError;
 pub use live::{LiveBoard, LiveBus, LiveDevice, LiveError, LiveEvents};
 pub use net::HostStack;
-pub use record::{Record, Status, record_of, status};
-pub use row::{Detail, Row};
-pub use run::{Exercised, LogLine, NOT_EXERCISED, Run, Scope, Variant};
+pub use record::{InSlot, Record, Status, record_of, status};
+pub use row::{Detail, Row, Seen};
+pub use run::{Exercised, LogLine, Run, Variant};
 pub use scenario::{Needs, Outcome, Scenario};
+pub use scope::{NOT_EXERCISED, Scope};
 #[cfg(target_os = "linux")]
 pub use served::{
     Glue, LayoutWatch, STRIKE_INTERVAL, ServedBoard, ServedConfig, ServedController, ServedError, ServedEvent,
 };
 pub use session::{Session, expect_equal};
 pub use shared::Shared;
-pub use sides::DEVICES;
+pub use sides::{DEVICES, drivers};
+pub use spans::CPU_BASE;
 pub use trace::{TraceLine, TraceLog};
 pub use verdict::{Failure, Verdict};
 #[cfg(target_os = "linux")]

@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bus::Preempt;
+use bus::{Preempt, Trace};
 use parking_lot::Mutex;
-use pool::{Counts, DmaApi, Policy};
+use pool::{AllocFailures, Counts, DmaApi, PageSource, Policy};
 use tokio::time::sleep;
 use usb::gadget::{Gadget, UdcDriver, UdcError};
 use usb::wire::UsbPort;
@@ -28,9 +28,13 @@ pub struct Session {
     pub(crate) log: Arc<HostLog>,
     pub(crate) witness: Arc<Witness>,
     pub(crate) driver: DriverFactory,
+    /// Of the pools under test.
+    pub(crate) failures: Arc<AllocFailures>,
+    pub(crate) notes: Mutex<Vec<String>>,
     pub(crate) preempt: Option<Arc<dyn Preempt>>,
     pub(crate) port_name: String,
     pub(crate) seed: u64,
+    pub(crate) trace: Trace,
     /// What the ledger had counted when the driver under test began; `None` while it has not.
     pub(crate) untested: Mutex<Option<Counts>>,
 }
@@ -65,15 +69,45 @@ impl Session {
     /// # Errors
     /// [`Failure`] in the driver's words, or if the board runs already.
     pub fn boot(&self, gadget: impl Gadget + 'static) -> Result<(), Failure> {
-        self.untested.lock().get_or_insert_with(|| self.board.ledger.counts());
+        self.boot_on(self.dma(), gadget)
+    }
+
+    /// The same on pools that others have used before, and still do ([`pool::DmaPool::aged`]).
+    ///
+    /// # Errors
+    /// As [`Session::boot`].
+    pub fn boot_aged(&self, gadget: impl Gadget + 'static) -> Result<(), Failure> {
+        self.boot_on(self.dma().aged(self.seed), gadget)
+    }
+
+    fn boot_on(&self, dma: DmaApi, gadget: impl Gadget + 'static) -> Result<(), Failure> {
         let mut mmio = Arc::clone(&self.board.registers);
-        let mut dma = self.board.dma.clone();
         if let Some(preempt) = &self.preempt {
             mmio = Arc::new(PreemptedMmio { mmio, preempt: Arc::clone(preempt) });
-            dma = dma.preempted(Arc::clone(preempt));
         }
         let driver = (self.driver)(DriverSide { mmio, dma }).map_err(|error| failed("probe", &error))?;
         self.start(driver, gadget)
+    }
+
+    /// Memory for what is under test: from now on it counts.
+    pub(crate) fn dma(&self) -> DmaApi {
+        self.untested.lock().get_or_insert_with(|| self.board.ledger.counts());
+        let dma = self.board.dma.clone();
+        match &self.preempt {
+            Some(preempt) => dma.preempted(Arc::clone(preempt)),
+            None => dma,
+        }
+    }
+
+    /// Makes atomic allocations of the pools under test fail.
+    #[must_use]
+    pub fn failures(&self) -> &AllocFailures {
+        &self.failures
+    }
+
+    /// Reports something that is seen and not judged.
+    pub fn note(&self, text: impl Into<String>) {
+        self.notes.lock().push(text.into());
     }
 
     /// Boots the boot loader: its queue heads lie in a static aligned array, as boot loaders have them, and its pool is
@@ -171,6 +205,12 @@ impl Session {
     #[must_use]
     pub fn mappings_in_use(&self) -> usize {
         self.board.ledger.live_mappings().len()
+    }
+
+    /// Page size in bytes.
+    #[must_use]
+    pub fn page_size(&self) -> u64 {
+        self.board.pages.page_size()
     }
 
     /// Pages that are free.

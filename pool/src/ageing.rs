@@ -12,9 +12,9 @@ use crate::page::split_mix;
 use crate::pool::{Block, Flags};
 use crate::watched::DmaPool;
 
-/// What others hold.
-static NEIGHBOUR: Kind =
-    Kind { name: "neighbour", label: |index, f: &mut fmt::Formatter<'_>| write!(f, "another user's block {index}") };
+/// A block that others hold of a pool that they share with the driver.
+pub static NEIGHBOUR: Kind =
+    Kind { name: "neighbour", label: |index, f: &mut fmt::Formatter<'_>| write!(f, "block {index} of another user") };
 
 /// Pages that others have used.
 const PAGES: usize = 3;

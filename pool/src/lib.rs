@@ -25,6 +25,7 @@ mod pool;
 mod slab;
 mod watched;
 
+pub use ageing::NEIGHBOUR;
 pub use api::{Direction, DmaApi, MapError};
 pub use driver_access::{DriverAccess, Wild};
 pub use error::{AllocError, CreateError, DestroyError, FreeError};
@@ -32,7 +33,7 @@ pub use failing::AllocFailures;
 pub use finding::{Blame, BlockState, Finding, Found, LayoutFinding, Promise};
 pub use ledger::{AddressOrder, Counts, Ledger, Place};
 pub use memory::{CpuFault, Memory, MemoryError, Span};
-pub use page::{PageAllocator, PageError, PageOrder, PageSource, Pages};
+pub use page::{PageAllocator, PageError, PageOrder, PageOrderError, PageSource, Pages};
 pub use policy::Policy;
 pub use pool::{Block, Flags, Geometry, Layout, Metadata, MetadataField, Pool};
 pub use slab::Slab;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use bus::{CpuAddr, DmaAddr};
@@ -81,6 +82,39 @@ pub enum PageOrder {
     Backward,
     /// Any, by this seed; never the neighbour of the page before while others are free.
     Scattered(u64),
+}
+
+/// Why a word names no order of pages.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("`{}` is no order of pages: it is forward, backward, scattered or scattered:SEED with a seed from 0 to {max}", .0.escape_debug(), max = u64::MAX)]
+pub struct PageOrderError(String);
+
+impl FromStr for PageOrder {
+    type Err = PageOrderError;
+
+    /// `forward`, `backward`, `scattered:SEED`; `scattered` alone has seed 0.
+    fn from_str(text: &str) -> Result<Self, PageOrderError> {
+        let wrong = || PageOrderError(text.to_owned());
+        match text.split_once(':') {
+            None if text == "forward" => Ok(Self::Forward),
+            None if text == "backward" => Ok(Self::Backward),
+            None if text == "scattered" => Ok(Self::Scattered(0)),
+            Some(("scattered", seed)) if seed.bytes().all(|byte| byte.is_ascii_digit()) => {
+                seed.parse().map(Self::Scattered).map_err(|_| wrong())
+            }
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl fmt::Display for PageOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Forward => f.write_str("forward"),
+            Self::Backward => f.write_str("backward"),
+            Self::Scattered(seed) => write!(f, "scattered by seed {seed}"),
+        }
+    }
 }
 
 /// A page source over a [`Memory`].

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use scenarios::{Detail, Report, Row, Status};
+use scenarios::{Detail, Report, Row, Status, Variant};
 use serde_json::{Value, json};
 
 pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool) -> io::Result<()> {
@@ -32,16 +32,16 @@ fn row_value(row: &Row) -> Value {
         "wall_seconds": seconds(row.wall_time),
         "scope": row.scope.to_string(),
         "failures": row.failures.iter().map(detail_value).collect::<Vec<_>>(),
+        "seen": row.seen.iter().map(|seen| json!({
+            "variants": variants(&seen.variants),
+            "notes": seen.notes,
+        })).collect::<Vec<_>>(),
     })
 }
 
 fn detail_value(detail: &Detail) -> Value {
     json!({
-        "variants": detail.variants.iter().map(|variant| json!({
-            "endpoints": variant.endpoints,
-            "speed": variant.speed.to_string(),
-            "page_size": variant.page_size,
-        })).collect::<Vec<_>>(),
+        "variants": variants(&detail.variants),
         "status": status(detail.status),
         "verdict": detail.verdict.to_string(),
         "error": detail.error,
@@ -55,6 +55,17 @@ fn detail_value(detail: &Detail) -> Value {
     })
 }
 
+fn variants(variants: &[Variant]) -> Vec<Value> {
+    let value = |variant: &Variant| {
+        json!({
+            "endpoints": variant.endpoints,
+            "speed": variant.speed.to_string(),
+            "page_size": variant.page_size,
+        })
+    };
+    variants.iter().map(value).collect()
+}
+
 fn seconds(duration: Duration) -> f64 {
     duration.as_secs_f64()
 }
@@ -62,6 +73,7 @@ fn seconds(duration: Duration) -> f64 {
 fn status(status: Status) -> &'static str {
     match status {
         Status::Pass => "pass",
+        Status::Reported => "not judged",
         Status::KnownBad => "known bad",
         Status::Broken => "broken",
     }

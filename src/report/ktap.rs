@@ -4,6 +4,8 @@ use std::io::{self, Write};
 
 use scenarios::{Report, Row, Status};
 
+use super::seen_line;
+
 pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool) -> io::Result<()> {
     let rows: Vec<&Row> = report.rows.iter().filter(|row| !quiet || row.status == Status::Broken).collect();
     let mut pools: Vec<&str> = Vec::new();
@@ -31,8 +33,13 @@ fn test(out: &mut dyn Write, number: usize, row: &Row) -> io::Result<()> {
             writeln!(out, "  # {line}")?;
         }
     }
-    let result = if row.status == Status::Pass { "ok" } else { "not ok" };
+    for seen in &row.seen {
+        writeln!(out, "  # {}", seen_line(seen))?;
+    }
+    let passed = matches!(row.status, Status::Pass | Status::Reported);
+    let result = if passed { "ok" } else { "not ok" };
     let directive = match row.status {
+        Status::Reported => " # SKIP not judged",
         Status::KnownBad => " # XFAIL known bad",
         Status::Pass | Status::Broken => "",
     };

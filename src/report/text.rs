@@ -6,7 +6,7 @@ use comfy_table::presets;
 use comfy_table::{ContentArrangement, Table};
 use scenarios::{Detail, Report, Row, Status};
 
-use super::human;
+use super::{human, seen_line};
 
 pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool) -> io::Result<()> {
     let rows: Vec<&Row> = report.rows.iter().filter(|row| !quiet || row.status == Status::Broken).collect();
@@ -19,6 +19,9 @@ pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool) -> io::Re
         }
     }
     known_bad(out, &rows)?;
+    for row in rows.iter().filter(|row| row.status == Status::Reported) {
+        not_judged(out, row)?;
+    }
     if !quiet {
         scopes(out, report)?;
         summary(out, report)?;
@@ -33,7 +36,7 @@ fn table(rows: &[&Row]) -> Table {
     for row in rows {
         let verdict = match row.status {
             Status::KnownBad => format!("{} (known bad)", row.verdict),
-            Status::Pass | Status::Broken => row.verdict.to_string(),
+            Status::Pass | Status::Reported | Status::Broken => row.verdict.to_string(),
         };
         table.add_row([
             row.pool.clone(),
@@ -85,6 +88,13 @@ fn known_bad(out: &mut dyn Write, rows: &[&Row]) -> io::Result<()> {
     causes.iter().try_for_each(|(pool, scenarios, detail)| broken(out, pool, scenarios, detail))
 }
 
+/// What a scenario saw that is nobody's promise.
+fn not_judged(out: &mut dyn Write, row: &Row) -> io::Result<()> {
+    writeln!(out, "{} · {}: {}", row.pool, row.scenario, row.verdict)?;
+    row.seen.iter().try_for_each(|seen| writeln!(out, "  {}", seen_line(seen)))?;
+    writeln!(out, "  scope: {}\n", row.scope)
+}
+
 fn broken(out: &mut dyn Write, pool: &str, scenarios: &[&str], detail: &Detail) -> io::Result<()> {
     let known = if detail.status == Status::KnownBad { " (known bad)" } else { "" };
     writeln!(out, "{pool} · {}: {}{known}", scenarios.join(", "), detail.verdict)?;
@@ -116,9 +126,13 @@ fn broken(out: &mut dyn Write, pool: &str, scenarios: &[&str], detail: &Detail) 
 fn summary(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     let count = |status| report.rows.iter().filter(|row| row.status == status).count();
     let runs: usize = report.rows.iter().map(|row| row.runs).sum();
+    let not_judged = match count(Status::Reported) {
+        0 => String::new(),
+        count => format!(", {count} not judged"),
+    };
     writeln!(
         out,
-        "{} rows ({runs} runs) in {}: {} no failure found, {} known bad, {} broken",
+        "{} rows ({runs} runs) in {}: {} no failure found, {} known bad, {} broken{not_judged}",
         report.rows.len(),
         human(report.wall_time),
         count(Status::Pass),

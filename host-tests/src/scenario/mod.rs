@@ -1,10 +1,13 @@
 //! Scenarios: what is done with a board and a host, and what must come of it.
 
+mod aged;
 mod bootloader_to_ethernet;
+mod fail_alloc;
 mod fastboot;
 mod network;
 mod replug;
 mod stall;
+pub(crate) mod two_pages;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,6 +15,7 @@ use std::pin::Pin;
 use pool::Metadata;
 use usb::Speed;
 
+use crate::driver::Client;
 use crate::session::Session;
 use crate::verdict::Failure;
 
@@ -61,6 +65,17 @@ pub trait Scenario: Send + Sync {
         &[Speed::Full, Speed::High]
     }
 
+    /// Whether what comes of it is judged. One that is not reports what it saw by [`Session::note`], and only what the pool
+    /// itself breaks is broken.
+    fn is_judged(&self) -> bool {
+        true
+    }
+
+    /// Its own client of the pool with a device of its own, if the driver under test has no part in it.
+    fn client(&self) -> Option<Client> {
+        None
+    }
+
     /// Runs it. Time is virtual: a sleep costs nothing, and nothing may wait for another thread or process.
     fn run<'a>(&'a self, session: &'a Session) -> Outcome<'a>;
 }
@@ -75,6 +90,9 @@ pub fn table() -> Vec<Box<dyn Scenario>> {
         Box::new(fastboot::Fastboot),
         Box::new(replug::Replug),
         Box::new(stall::Stall),
+        Box::new(fail_alloc::FailAlloc),
+        Box::new(aged::Aged),
+        Box::new(two_pages::TwoPages),
     ]
 }
 

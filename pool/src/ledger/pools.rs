@@ -10,9 +10,8 @@ use crate::page::Pages;
 use crate::policy::Policy;
 use crate::pool::{Block, Geometry};
 
-/// First allocations of a pool that are remembered for its order: more than two of the largest pages have places for the
-/// smallest descriptors.
-const REMEMBERED: usize = 2048;
+/// First allocations of a pool that are remembered for its order: enough for a table that spans two pages.
+const REMEMBERED: usize = 128;
 
 /// A pool's number in the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
