@@ -17,6 +17,9 @@ impl Run {
 }
 
 fn lines(run: &Run) -> Vec<String> {
+    if !run.is_broken() {
+        return Vec::new();
+    }
     let mut lines = match run.verdict {
         Verdict::NoFailureFound | Verdict::NotJudged => Vec::new(),
         Verdict::Inconclusive if !run.exercised.is_enough() => {

@@ -10,4 +10,8 @@ pub enum Fault {
     NoAddTripwire,
     /// A SETUP packet is read once, and not again when another one broke the tripwire (USBCMD.SUTW).
     NoSetupTripwire,
+    /// Of a request that could not be queued the dTDs and the mapping stay.
+    NotUnwound,
+    /// A request that could not be queued is neither refused nor given back.
+    LostRequest,
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gadgets::source_sink::{BULK_IN, BULK_OUT, SourceSinkConfig, SourceSinkGadget};
-use usb_host::Device;
+use usb_host::{CONTROL_TIMEOUT, Device};
 
 use super::{Outcome, Scenario};
 use crate::session::{Session, expect_equal};
@@ -11,8 +11,8 @@ use crate::verdict::Failure;
 
 /// Length of the gadget's requests: two dTDs each, so that a request can fail when half of it is built.
 const REQUEST: usize = 24 << 10;
-/// Requests that the gadget keeps on each endpoint.
-const QUEUE: usize = 2;
+/// Requests that the gadget keeps on each endpoint: without the one there is no data.
+const QUEUE: usize = 1;
 const TIMEOUT: Duration = Duration::from_secs(1);
 /// How long the host takes to notice that a port is empty on which no device was found.
 const NOTICES: Duration = Duration::from_secs(1);
@@ -51,9 +51,11 @@ async fn run(session: &Session) -> Result<(), Failure> {
         let outcome = with_a_failure(session).await;
         let failed = session.failures().end();
         let left = unplugged(session).await.map_err(because)?;
-        if !failed {
+        match outcome {
             // What is wrong now is wrong without any failure.
-            return outcome;
+            outcome if !failed => return outcome.map_err(Wrong::into_failure),
+            Err(Wrong::Data(failure)) => return Err(because(failure)),
+            Ok(()) | Err(Wrong::Enumeration(_)) => {}
         }
         nothing_more(&left, &idle).map_err(because)?;
         session.plug();
@@ -63,12 +65,36 @@ async fn run(session: &Session) -> Result<(), Failure> {
     Err(Failure::new(format!("a plug cycle has more than {MOST} atomic allocations")))
 }
 
-/// Enumeration and data, in which something may fail: the host repeats what it can, and the gadget queues again what was
-/// refused.
-async fn with_a_failure(session: &Session) -> Result<(), Failure> {
-    let device = session.enumerated().await?;
-    data_flows(&device).await?;
-    data_flows(&device).await
+/// What did not come about.
+enum Wrong {
+    /// A configured device. A host need not repeat a request that was refused.
+    Enumeration(Failure),
+    /// Data, or a refusal in time: what a driver cannot queue it has to give back.
+    Data(Failure),
+}
+
+impl Wrong {
+    fn into_failure(self) -> Failure {
+        let (Self::Enumeration(failure) | Self::Data(failure)) = self;
+        failure
+    }
+}
+
+/// Enumeration and data, in which something may fail. The gadget queues again what was refused: data has to flow.
+async fn with_a_failure(session: &Session) -> Result<(), Wrong> {
+    let begin = session.now();
+    let device = session.enumerated().await;
+    let took = session.now().saturating_sub(begin);
+    if took >= CONTROL_TIMEOUT {
+        let text = format!("a control request is neither answered nor refused: the host waited {} s", took.as_secs());
+        return Err(Wrong::Data(Failure::new(text)));
+    }
+    let device = device.map_err(Wrong::Enumeration)?;
+    if device.active_configuration().is_none() {
+        return Err(Wrong::Enumeration(Failure::new("the device has no configuration")));
+    }
+    data_flows(&device).await.map_err(Wrong::Data)?;
+    data_flows(&device).await.map_err(Wrong::Data)
 }
 
 /// A plug cycle in which nothing fails.
