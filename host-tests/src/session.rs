@@ -219,6 +219,12 @@ impl Session {
         self.board.pages.free_pages()
     }
 
+    /// Pages that pools hold.
+    #[must_use]
+    pub fn pool_pages(&self) -> usize {
+        (self.board.ledger.pool_memory() / self.page_size()) as usize
+    }
+
     /// Lets virtual time pass.
     pub async fn sleep(&self, time: Duration) {
         sleep(time).await;

@@ -121,6 +121,12 @@ impl Ledger {
         live
     }
 
+    /// Bytes in the pages that pools hold, with free blocks in them or without.
+    #[must_use]
+    pub fn pool_memory(&self) -> u64 {
+        self.state.lock().map.pool_pages().map(|page| page.len).sum()
+    }
+
     /// Mappings in use: address and length.
     #[must_use]
     pub fn live_mappings(&self) -> Vec<(DmaAddr, u64)> {

@@ -45,6 +45,7 @@ fn an_aged_pool_has_no_order_and_others_in_it_until_it_goes() {
             assert!(pool.pages() >= 3, "{}: {}", policy.name, pool.pages());
             let neighbours = machine.ledger.claims_of("neighbour");
             assert!(!neighbours.is_empty(), "{}", policy.name);
+            assert_eq!(machine.ledger.pool_memory(), (before - machine.pages.free_pages()) as u64 * 4096);
             assert_eq!(machine.ledger.order("p"), Some(AddressOrder::TooFew), "the driver has none yet");
             let blocks: Vec<_> = (0..32).map(|_| pool.alloc(Flags::KERNEL).expect("a block")).collect();
             for (index, block) in (0..).zip(&blocks) {
@@ -56,7 +57,7 @@ fn an_aged_pool_has_no_order_and_others_in_it_until_it_goes() {
             assert_eq!(heads, blocks.iter().map(|block| block.dma).collect::<Vec<_>>());
             blocks.into_iter().for_each(|block| pool.free(block).expect("taken back"));
             assert_eq!(pool.destroy(), Ok(()), "{}", policy.name);
-            assert_eq!(machine.pages.free_pages(), before, "{}", policy.name);
+            assert_eq!((machine.pages.free_pages(), machine.ledger.pool_memory()), (before, 0), "{}", policy.name);
             assert_eq!(machine.found(), Vec::<&str>::new(), "{}", policy.name);
         }
     }
