@@ -1,6 +1,7 @@
 //! The bench that puts pools, drivers, devices and hosts together, its scenarios and its verdicts.
 //!
 //! - [`Bench`]: one pool, one driver, one controller, one host, in virtual time; a [`Run`] comes out
+//! - [`drivers()`]: Linux's driver, and one that assumes less
 //! - [`scenario`]: what is done with them; [`Session`] is what a scenario holds
 //! - [`check()`]: pools × scenarios, as [`Row`]s; recorded defects are told apart from news ([`Status`])
 //! - [`Verdict`], [`Scope`]: what was seen, and how far it reaches
