@@ -7,16 +7,17 @@ use scenarios::{BenchError, CONTRACT, CPU_BASE, CheckOptions, CpuAddr};
 use crate::cli::{Check, Machine};
 use crate::error::Error;
 use crate::exit::Exit;
-use crate::names::find;
+use crate::names::{self, find};
 use crate::progress::Progress;
 use crate::repeat::Repeat;
 use crate::report;
 
 pub(crate) fn check(out: &mut dyn Write, arguments: &Check) -> Result<Exit, Error> {
-    let Machine { page_size, cpu_base, seed, ref errata, no_workaround } = arguments.machine;
+    let Machine { page_size, page_order, cpu_base, seed, ref errata, no_workaround } = arguments.machine;
     let mut options = CheckOptions {
         endpoints: arguments.endpoints.into_iter().collect(),
         page_size: page_size.bytes(),
+        page_order,
         cpu_base: cpu_base.map_or(CPU_BASE, CpuAddr),
         seed,
         schedules: arguments.schedules,
@@ -26,8 +27,15 @@ pub(crate) fn check(out: &mut dyn Write, arguments: &Check) -> Result<Exit, Erro
     };
     if let Some(name) = &arguments.pool {
         // Naming a pool tests it and excuses nothing.
-        options.pools = vec![find("pool", name, scenarios::policy::table(), |policy| &policy.name)?];
+        options.pools = vec![names::pool(name)?];
         options.excuse = false;
+    }
+    if arguments.hostile {
+        options.pools = scenarios::policy::hostile();
+        options.excuse = false;
+    }
+    if let Some(name) = &arguments.driver {
+        options.driver = Some(names::driver(name)?);
     }
     if let Some(name) = &arguments.scenario {
         let names = scenarios::scenario::table().iter().map(|scenario| scenario.name()).chain([CONTRACT.0]).collect();
@@ -36,7 +44,7 @@ pub(crate) fn check(out: &mut dyn Write, arguments: &Check) -> Result<Exit, Erro
     let progress = Progress::new();
     let report = scenarios::check(&options, &|done, all| progress.show(done, all)).map_err(setup)?;
     progress.finish();
-    report::write(out, &report, arguments.format, arguments.quiet, &Repeat::new(&arguments.machine))?;
+    report::write(out, &report, arguments.format, arguments.quiet, &Repeat::new(arguments))?;
     if !report.panics.is_empty() {
         out.flush()?;
         return Err(Error::internal(format!("rows are missing, something panicked: {}", report.panics.join("; "))));

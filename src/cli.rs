@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use scenarios::{Schedule, Sweep};
+use scenarios::{PageOrder, Schedule, Sweep};
 
 /// Proves DMA pool changes against the device models that live on them.
 ///
@@ -172,9 +172,17 @@ pub(crate) enum Gadget {
 
 #[derive(Args, Debug)]
 pub(crate) struct Check {
-    /// Test this pool only, and excuse nothing that is on record
+    /// Test this pool only, and excuse nothing that is on record; shuffle takes a seed, as in shuffle:7
     #[arg(long, value_name = "NAME")]
     pub(crate) pool: Option<String>,
+
+    /// Test the hostile pools instead, which keep dma_pool's promises and nothing else, and excuse nothing
+    #[arg(long, conflicts_with = "pool")]
+    pub(crate) hostile: bool,
+
+    /// Test this driver of the controller; without a name it is ci_hdrc, beside clients that scenarios have themselves
+    #[arg(long, value_name = "NAME")]
+    pub(crate) driver: Option<String>,
 
     /// Run this scenario only
     #[arg(long, value_name = "NAME")]
@@ -205,9 +213,13 @@ pub(crate) struct Run {
     /// The scenario
     pub(crate) scenario: String,
 
-    /// The pool
+    /// The pool; shuffle takes a seed, as in shuffle:7
     #[arg(long, value_name = "NAME", default_value = "linked")]
     pub(crate) pool: String,
+
+    /// The driver of the controller
+    #[arg(long, value_name = "NAME", default_value = "ci_hdrc")]
+    pub(crate) driver: String,
 
     /// The host's port: a bus and hub ports
     #[arg(long, value_name = "PATH", default_value = "5-1.3")]
@@ -262,6 +274,10 @@ pub(crate) struct Machine {
     /// Page size of the machine
     #[arg(long, value_enum, value_name = "SIZE", default_value_t = PageSize::K4)]
     pub(crate) page_size: PageSize,
+
+    /// Which free page comes first: forward, backward, scattered or scattered:SEED
+    #[arg(long, value_name = "ORDER", default_value = "forward")]
+    pub(crate) page_order: PageOrder,
 
     /// Processor's address of memory, a multiple of 4 KiB; bit 15 decides what an in-block link looks like to a device
     #[arg(long, value_name = "ADDRESS", value_parser = address)]

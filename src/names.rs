@@ -1,5 +1,7 @@
 //! Looking names up, with help for those that are wrong.
 
+use scenarios::{Driver, Policy, policy};
+
 use crate::error::Error;
 
 /// A wrong name is repeated up to here, with what is not printable escaped.
@@ -10,12 +12,33 @@ const ALIKE: f64 = 0.8;
 /// Or how many of its letters, at most, are wrong, missing or in each other's place: one in so many.
 const LETTERS_A_SLIP: usize = 3;
 
+/// The pool of that name, or of that name and seed.
+pub(crate) fn pool(wanted: &str) -> Result<Policy, Error> {
+    policy::by_name(wanted).map_err(|error| match error {
+        policy::NameError::Unknown { .. } => {
+            let table = policy::table();
+            let families = policy::families().into_iter().map(|(name, _)| name);
+            unknown("pool", wanted, &table.iter().map(|policy| &*policy.name).chain(families).collect::<Vec<_>>())
+        }
+        error => Error::usage(error.to_string()),
+    })
+}
+
+/// The driver of that name.
+pub(crate) fn driver(wanted: &str) -> Result<Driver, Error> {
+    find("driver", wanted, scenarios::drivers(), |driver| &driver.name)
+}
+
 /// Finds `wanted` among `all` by its name.
 pub(crate) fn find<T>(what: &str, wanted: &str, all: Vec<T>, name: impl Fn(&T) -> &str) -> Result<T, Error> {
-    if let Some(index) = all.iter().position(|one| name(one) == wanted) {
-        return Ok(all.into_iter().nth(index).expect("the index was just found"));
+    match all.iter().position(|one| name(one) == wanted) {
+        Some(index) => Ok(all.into_iter().nth(index).expect("the index was just found")),
+        None => Err(unknown(what, wanted, &all.iter().map(&name).collect::<Vec<_>>())),
     }
-    let names: Vec<&str> = all.iter().map(&name).collect();
+}
+
+/// There is none of that name; `names` are those that there are.
+fn unknown(what: &str, wanted: &str, names: &[&str]) -> Error {
     let likeness = |name: &str| strsim::jaro_winkler(wanted, name);
     let slips = |name: &str| strsim::osa_distance(wanted, name) <= name.len() / LETTERS_A_SLIP;
     let alike = names.iter().filter(|name| likeness(name) >= ALIKE || slips(name));
@@ -23,7 +46,7 @@ pub(crate) fn find<T>(what: &str, wanted: &str, all: Vec<T>, name: impl Fn(&T) -
     let nearest = nearest.map_or_else(String::new, |nearest| format!(" Did you mean `{nearest}`?"));
     let wanted: String = wanted.chars().take(LONGEST_ECHO).collect();
     let wanted = wanted.escape_debug();
-    Err(Error::usage(format!("there is no {what} `{wanted}`.{nearest} There are: {}", names.join(", "))))
+    Error::usage(format!("there is no {what} `{wanted}`.{nearest} There are: {}", names.join(", ")))
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The command that makes a failure again.
 
-use scenarios::{Detail, Speed};
+use scenarios::{Detail, PageOrder, Speed};
 
-use crate::cli::Machine;
+use crate::cli::Check;
 
 /// What a command needs beside the failure itself.
 pub(crate) struct Repeat {
@@ -10,9 +10,18 @@ pub(crate) struct Repeat {
 }
 
 impl Repeat {
-    /// For failures on this machine.
-    pub(crate) fn new(machine: &Machine) -> Self {
+    /// For failures of this check.
+    pub(crate) fn new(check: &Check) -> Self {
+        let machine = &check.machine;
         let mut text = String::new();
+        if let Some(driver) = &check.driver {
+            text += &format!(" --driver {driver}");
+        }
+        match machine.page_order {
+            PageOrder::Forward => {}
+            PageOrder::Backward => text += " --page-order backward",
+            PageOrder::Scattered(seed) => text += &format!(" --page-order scattered:{seed}"),
+        }
         if let Some(base) = machine.cpu_base {
             text += &format!(" --cpu-base {base:#x}");
         }

@@ -4,24 +4,27 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-use scenarios::{Bench, CPU_BASE, CpuAddr, PortPath, TraceLine, Verdict};
+use scenarios::{Bench, CPU_BASE, CpuAddr, PortPath, TraceLine};
 
 use crate::check::setup;
 use crate::cli::{Machine, Run};
 use crate::error::Error;
 use crate::exit::Exit;
-use crate::names::find;
+use crate::names::{self, find};
 
 pub(crate) fn run(out: &mut dyn Write, arguments: &Run) -> Result<Exit, Error> {
-    let policy = find("pool", &arguments.pool, scenarios::policy::table(), |policy| &policy.name)?;
+    let policy = names::pool(&arguments.pool)?;
+    let driver = names::driver(&arguments.driver)?;
     let scenario = find("scenario", &arguments.scenario, scenarios::scenario::table(), |scenario| scenario.name())?;
     let port: PortPath = arguments.port.parse().map_err(|error| Error::usage(format!("--port: {error}")))?;
-    let Machine { page_size, cpu_base, seed, ref errata, no_workaround } = arguments.machine;
+    let Machine { page_size, page_order, cpu_base, seed, ref errata, no_workaround } = arguments.machine;
     let bench = Bench::new()
         .pool(policy)
+        .built_in_driver(driver)
         .endpoints(arguments.endpoints)
         .speed(arguments.speed.into())
         .page_size(page_size.bytes())
+        .page_order(page_order)
         .cpu_base(cpu_base.map_or(CPU_BASE, CpuAddr))
         .port(port)
         .seed(seed)
@@ -38,7 +41,7 @@ pub(crate) fn run(out: &mut dyn Write, arguments: &Run) -> Result<Exit, Error> {
     if let Some(folder) = &arguments.debugfs {
         write_debugfs(out, folder, &run)?;
     }
-    Ok(if run.verdict == Verdict::NoFailureFound { Exit::NoFailure } else { Exit::Broken })
+    Ok(if run.is_broken() { Exit::Broken } else { Exit::NoFailure })
 }
 
 /// Writes the driver's files into `folder`, which is made.
@@ -68,6 +71,9 @@ fn write(out: &mut dyn Write, run: &scenarios::Run, trace: &[TraceLine]) -> io::
     writeln!(out, "\n{}", run.verdict)?;
     if let Some(failure) = &run.failure {
         writeln!(out, "error: {failure}")?;
+    }
+    for line in &run.notes {
+        writeln!(out, "seen: {line}")?;
     }
     for line in run.reason() {
         writeln!(out, "reason: {line}")?;

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use scenarios::gadgets::source_sink::{SourceSinkConfig, SourceSinkGadget};
 use scenarios::gadgets::{EthernetConfig, EthernetGadget, FastbootConfig, FastbootGadget};
-use scenarios::{Absence, Bench, CommandError, LiveError, PortPath, ServedBus, VirtualBoard, policy};
+use scenarios::{Absence, Bench, CommandError, LiveError, PortPath, ServedBus, VirtualBoard};
 
 use crate::cli::{Board, Gadget, Usb};
 use crate::error::Error;
-use crate::names::find;
+use crate::names;
 use crate::signals::{Received, Signals, ended_by};
 
 /// How long a board may take until its device is there or its host has complained.
@@ -69,7 +69,7 @@ fn on_model(
         return Err(Error::usage("--kernel is for a board with --board qemu: the model has no kernel"));
     }
     let pool = arguments.pool.as_deref().unwrap_or("linked");
-    let policy = find("pool", pool, policy::table(), |policy| &policy.name)?;
+    let policy = names::pool(pool)?;
     let bench = Bench::new().pool(policy).endpoints(arguments.endpoints).speed(arguments.speed.into()).port(port);
     let board = plug(served, bench, arguments.gadget).map_err(|error| Error::usage(error.to_string()))?;
     match appears(&board, signals, pool, arguments.endpoints)? {

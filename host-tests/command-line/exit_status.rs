@@ -87,7 +87,18 @@ fn help_and_version_are_0() {
 fn list_names_everything() {
     let output = poolproof(&["list"]);
     assert_eq!(output.status.code(), Some(0));
-    for name in ["page-list", "index-stack", "bootloader-to-ethernet", "stall", "chipidea-sim"] {
+    for name in [
+        "page-list",
+        "index-stack",
+        "bootloader-to-ethernet",
+        "stall",
+        "chipidea-sim",
+        "shuffle:SEED",
+        "scatter",
+        "high",
+        "dqh-array",
+        "two-pages",
+    ] {
         assert!(stdout(&output).contains(name), "{name}: {}", stdout(&output));
     }
 }

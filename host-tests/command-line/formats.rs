@@ -60,3 +60,42 @@ fn the_contract_stage_is_a_scenario_of_its_own() {
     assert_eq!(rows.len(), 6);
     assert!(rows.iter().all(|row| row["scenario"] == "pool-contract" && row["status"] == "pass"), "{rows:#?}");
 }
+
+/// What is reported and not judged is no failure in any format.
+#[test]
+fn what_is_not_judged_is_told_apart_in_every_format() {
+    let aged = |format: &str| {
+        let output = poolproof(&["check", "--scenario", "aged", "--endpoints", "8", "--format", format]);
+        assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
+        stdout(&output)
+    };
+    const LAYOUT: &str = "ENDPTLISTADDR does not hold: slot ";
+    let text = aged("text");
+    assert!(
+        text.contains("linked · aged: NOT JUDGED\n  seen with 8 endpoints, high-speed: 16 dQHs from pool ci_hw_qh"),
+        "{text}"
+    );
+    assert!(
+        text.contains(LAYOUT) && text.ends_with("0 no failure found, 0 known bad, 0 broken, 6 not judged\n"),
+        "{text}"
+    );
+
+    let json: serde_json::Value = serde_json::from_str(&aged("json")).expect("valid JSON");
+    assert_eq!(json["broken"], false);
+    let row = &json["rows"][0];
+    assert_eq!((row["status"].as_str(), row["verdict"].as_str()), (Some("not judged"), Some("NOT JUDGED")));
+    assert_eq!(row["seen"][0]["variants"][0]["endpoints"], 8);
+    assert!(row["seen"][0]["notes"][1].as_str().expect("text").starts_with(LAYOUT), "{row}");
+    assert_eq!(row["failures"].as_array().map(Vec::len), Some(0));
+
+    let ktap = aged("ktap");
+    assert_eq!(ktap.lines().filter(|line| *line == "  ok 1 aged # SKIP not judged").count(), 6, "{ktap}");
+    assert!(ktap.lines().any(|line| line.starts_with("  # seen with 8 endpoints, high-speed: ")), "{ktap}");
+
+    let junit = aged("junit");
+    assert!(junit.contains(r#"tests="6" skipped="6" failures="0" errors="0""#), "{junit}");
+    assert!(junit.contains("not judged") && junit.contains(LAYOUT), "{junit}");
+
+    let quiet = poolproof(&["check", "--scenario", "aged", "--quiet"]);
+    assert_eq!((quiet.status.code(), stdout(&quiet).as_str()), (Some(0), ""));
+}

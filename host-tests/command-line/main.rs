@@ -5,6 +5,7 @@ mod errata;
 mod exit_status;
 mod explain;
 mod formats;
+mod hostile;
 mod mutants;
 mod readme;
 mod schedules;

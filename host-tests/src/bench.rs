@@ -1,14 +1,13 @@
 //! The bench: puts a pool, a driver, a device and a host together and judges what happens.
 
-use std::collections::BTreeSet;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bus::{CpuAddr, DmaAddr, Preempt, Trace};
+use bus::{CpuAddr, Preempt, Trace};
 use devices::{Device, DmaMemory};
 use parking_lot::Mutex;
-use pool::{DmaApi, Ledger, Memory, PageAllocator, PageOrder, Policy, Span};
-use thiserror::Error;
+use pool::{AllocFailures, DmaApi, Ledger, Memory, PageAllocator, PageOrder, Policy};
 use tokio::time::timeout;
 use usb::Speed;
 use usb::gadget::{UdcDriver, UdcError};
@@ -17,88 +16,25 @@ use usb_host::{Host, HostConfig, PortPath};
 
 use crate::board::Board;
 use crate::clock::Clock;
-use crate::driver::{DriverFactory, DriverSide};
-use crate::errata::{self, Erratum};
+use crate::driver::{Client, Driver, DriverSide};
+use crate::errata::Erratum;
+use crate::error::BenchError;
 use crate::irq::Line;
-use crate::run::{Exercised, LogLine, NOT_EXERCISED, Run, Scope, Variant};
+use crate::run::{Exercised, LogLine, Run, Variant};
 use crate::scenario::{Needs, Scenario};
 use crate::schedule::{Race, Schedule};
 use crate::session::Session;
 use crate::sides;
+use crate::spans::{self, CPU_BASE, LOW_BITS};
 use crate::trace::{HostLog, TraceLine, TraceLog};
 use crate::verdict::{Failure, judge};
 use crate::witness::Witness;
 
-/// Length of a board's memory in bytes.
-const MEMORY: u64 = 16 << 20;
-/// Where it lies for devices. The bus offset is not 0, and the processor's addresses differ in every bit group.
-const DMA_BASE: DmaAddr = DmaAddr(0x8000_0000);
-/// Where it lies for the processor: arm64's linear map. Bit 15 is clear.
-pub const CPU_BASE: CpuAddr = CpuAddr(0xffff_0000_4000_0000);
 /// The recorded session's clock, so that its first line falls on its recorded time.
 const ORIGIN: Duration = Duration::from_millis(128_750_080);
 
 /// Virtual time after which a run is ended: what waits for something that never comes must not hang.
 const PATIENCE: Duration = Duration::from_secs(3600);
-
-/// Why a bench cannot be set up.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum BenchError {
-    /// The controller has 2 to 16 endpoint numbers.
-    #[error("{0} endpoints: a controller has 2 to 16 endpoint numbers, endpoint 0 included")]
-    Endpoints(u8),
-    /// The scenario needs more of the controller.
-    #[error("scenario {scenario} needs {needed} endpoint numbers, the controller has {endpoints}")]
-    TooFewEndpoints {
-        /// The scenario.
-        scenario: String,
-        /// What it needs.
-        needed: u8,
-        /// What there is.
-        endpoints: u8,
-    },
-    /// The page size is none that Linux has.
-    #[error("page size {0}: it is 4096, 16384 or 65536 bytes")]
-    PageSize(u64),
-    /// The processor's base address cannot be that.
-    #[error(
-        "processor's base {0}: a multiple of 4 KiB, not 0, with 16 MiB behind it that share no address with the devices' \
-         (0x80000000 to 0x81000000)"
-    )]
-    CpuBase(CpuAddr),
-    /// A schedule names what is not there.
-    #[error(
-        "schedule: there is no `{name}` in scenario {scenario}; acts: {}, places in the device's work: {places}",
-        if acts.is_empty() { "none, it is not raced" } else { acts }
-    )]
-    UnknownStep {
-        /// The act or place.
-        name: String,
-        /// The scenario.
-        scenario: String,
-        /// The acts that it has.
-        acts: String,
-        /// The places that the device has.
-        places: String,
-    },
-    /// No pool, or no scenario.
-    #[error("nothing to check: no {0}")]
-    Nothing(&'static str),
-    /// There is no such scenario.
-    #[error("there is no scenario {name}; there are: {known}")]
-    UnknownScenario {
-        /// As asked for.
-        name: String,
-        /// Those that there are.
-        known: String,
-    },
-    /// The memory cannot be had.
-    #[error(transparent)]
-    Memory(#[from] pool::MemoryError),
-    /// The operating system gave no event loop.
-    #[error("no runtime: {0}")]
-    Runtime(String),
-}
 
 /// A bench, built step by step. Everything has a default: the current kernel's pool, a port of ci_hdrc, a Chipidea
 /// controller with 16 endpoints, a high-speed port.
@@ -113,21 +49,22 @@ pub enum BenchError {
 #[derive(Clone)]
 pub struct Bench {
     pub(crate) policy: Policy,
-    pub(crate) driver: DriverFactory,
-    pub(crate) driver_name: String,
-    pub(crate) assumed_by: String,
+    pub(crate) driver: Driver,
+    /// In the place of the driver and the controller, if the scenario has one.
+    pub(crate) client: Option<Client>,
     endpoints: u8,
-    lpm: bool,
+    pub(crate) lpm: bool,
     speed: Speed,
-    page_size: u64,
-    page_order: PageOrder,
-    cpu_base: CpuAddr,
+    pub(crate) page_size: u64,
+    pub(crate) page_order: PageOrder,
+    pub(crate) cpu_base: CpuAddr,
+    pub(crate) mask_bits: u32,
     port: PortPath,
-    seed: u64,
-    errata: Vec<Erratum>,
-    workarounds: bool,
+    pub(crate) seed: u64,
+    pub(crate) errata: Vec<Erratum>,
+    pub(crate) workarounds: bool,
     preempt: Option<Arc<dyn Preempt>>,
-    schedule_name: String,
+    pub(crate) schedule_name: String,
     schedule: Schedule,
     trace: Trace,
     traced: bool,
@@ -146,15 +83,15 @@ impl Bench {
     pub fn new() -> Self {
         Self {
             policy: Policy::current(),
-            driver: Arc::new(sides::linux),
-            driver_name: sides::LINUX.to_owned(),
-            assumed_by: sides::LINUX_ASSUMES.to_owned(),
+            driver: sides::linux(),
+            client: None,
             endpoints: 16,
             lpm: false,
             speed: Speed::High,
             page_size: 4096,
             page_order: PageOrder::Forward,
             cpu_base: CPU_BASE,
+            mask_bits: LOW_BITS,
             port: HostConfig::default().port,
             seed: 0,
             errata: Vec::new(),
@@ -178,13 +115,25 @@ impl Bench {
     /// The driver under test, by its name.
     #[must_use]
     pub fn driver(
-        mut self,
+        self,
         name: impl Into<String>,
         make: impl Fn(DriverSide) -> Result<Box<dyn UdcDriver>, UdcError> + Send + Sync + 'static,
     ) -> Self {
-        self.driver_name = name.into();
-        self.assumed_by.clone_from(&self.driver_name);
-        self.driver = Arc::new(make);
+        let name: Cow<'static, str> = Cow::Owned(name.into());
+        let about = Cow::Borrowed("a driver from elsewhere");
+        self.built_in_driver(Driver {
+            name: name.clone(),
+            about,
+            words: name.clone(),
+            assumed_by: name,
+            make: Arc::new(make),
+        })
+    }
+
+    /// The driver under test, such as one of [`drivers`](crate::drivers).
+    #[must_use]
+    pub fn built_in_driver(mut self, driver: Driver) -> Self {
+        self.driver = driver;
         self
     }
 
@@ -227,6 +176,14 @@ impl Bench {
     #[must_use]
     pub fn cpu_base(mut self, base: CpuAddr) -> Self {
         self.cpu_base = base;
+        self
+    }
+
+    /// Bits of the DMA mask that the driver under test declares (`dma_set_mask_and_coherent`), 32 to 64; 32 unless told
+    /// otherwise. Beyond 32 the board has memory above 4 GiB too.
+    #[must_use]
+    pub fn dma_mask(mut self, bits: u32) -> Self {
+        self.mask_bits = bits;
         self
     }
 
@@ -312,9 +269,7 @@ impl Bench {
     /// # Errors
     /// [`BenchError`] if the bench cannot be set up.
     pub fn run_scenario(&self, scenario: &dyn Scenario) -> Result<Run, BenchError> {
-        let expected = scenario.expects(&self.policy.metadata);
-        self.execute(scenario.name(), scenario.needs(), expected, async |session| scenario.run(session).await)
-            .map(|(run, _)| run)
+        self.clone().carry_out(scenario).map(|(run, _)| run)
     }
 
     /// The same with the trace of every register access, descriptor access and packet.
@@ -322,9 +277,23 @@ impl Bench {
     /// # Errors
     /// [`BenchError`] if the bench cannot be set up.
     pub fn trace_scenario(&self, scenario: &dyn Scenario) -> Result<(Run, Vec<TraceLine>), BenchError> {
-        let traced = Self { traced: true, ..self.clone() };
-        let expected = scenario.expects(&self.policy.metadata);
-        traced.execute(scenario.name(), scenario.needs(), expected, async |session| scenario.run(session).await)
+        Self { traced: true, ..self.clone() }.carry_out(scenario)
+    }
+
+    /// The bench as this scenario uses it.
+    pub(crate) fn of_scenario(self, scenario: &dyn Scenario) -> Self {
+        Self { client: scenario.client(), ..self }
+    }
+
+    fn carry_out(self, scenario: &dyn Scenario) -> Result<(Run, Vec<TraceLine>), BenchError> {
+        let bench = self.of_scenario(scenario);
+        let expected = scenario.expects(&bench.policy.metadata);
+        let act = async |session: &Session| scenario.run(session).await;
+        let (mut run, trace) = bench.execute(scenario.name(), scenario.needs(), expected, act)?;
+        if !scenario.is_judged() {
+            run.verdict = run.verdict.unjudged();
+        }
+        Ok((run, trace))
     }
 
     /// Runs a scenario of one's own, called `name`.
@@ -389,7 +358,7 @@ impl Bench {
     }
 
     fn validate(&self, scenario: &str, needs: Needs) -> Result<(), BenchError> {
-        let Self { endpoints, page_size, cpu_base, .. } = *self;
+        let Self { endpoints, page_size, .. } = *self;
         if !(2..=16).contains(&endpoints) {
             return Err(BenchError::Endpoints(endpoints));
         }
@@ -399,11 +368,6 @@ impl Bench {
         }
         if ![4 << 10, 16 << 10, 64 << 10].contains(&page_size) {
             return Err(BenchError::PageSize(page_size));
-        }
-        let end = cpu_base.0.checked_add(MEMORY);
-        let apart = end.is_some_and(|end| end <= DMA_BASE.0 || cpu_base.0 >= DMA_BASE.0 + MEMORY);
-        if cpu_base.0 == 0 || !cpu_base.is_aligned(4096) || !apart {
-            return Err(BenchError::CpuBase(cpu_base));
         }
         Ok(())
     }
@@ -432,10 +396,13 @@ impl Bench {
         clock: &Arc<Clock>,
         beside: Option<&Host>,
     ) -> Result<(Session, Option<Arc<TraceLog>>), BenchError> {
-        let memory = Memory::new(&[Span { cpu: self.cpu_base, dma: DMA_BASE, len: MEMORY }])?;
+        let memory = Memory::new(&spans::spans(self.cpu_base, self.mask_bits)?)?;
         let ledger = Ledger::new(Arc::clone(&memory));
-        let pages = PageAllocator::new(Arc::clone(&memory), self.page_size, u64::from(u32::MAX), self.page_order);
+        let mask = spans::mask(self.mask_bits);
+        let pages = PageAllocator::new(Arc::clone(&memory), self.page_size, mask, self.page_order);
         let dma = DmaApi::new(Arc::clone(&memory), Arc::clone(&pages) as _, self.policy.clone(), Arc::clone(&ledger));
+        let failures = Arc::new(AllocFailures::default());
+        let dma = dma.failing(Arc::clone(&failures));
         let witness = Witness::new(Arc::clone(&ledger), Arc::clone(&memory));
         let line = Arc::new(Line::default());
         let guest: Arc<dyn DmaMemory> = Arc::new(memory.guest().clone());
@@ -450,7 +417,7 @@ impl Bench {
             trace.clone(),
             Arc::clone(&line) as _,
         );
-        let log = HostLog::new(trace);
+        let log = HostLog::new(trace.clone());
         let config = HostConfig {
             port: self.port.clone(),
             max_speed: self.speed,
@@ -475,12 +442,15 @@ impl Bench {
             host,
             log,
             witness,
-            driver: Arc::clone(&self.driver),
             workarounds: self.workarounds,
+            driver: Arc::clone(&self.driver.make),
+            failures,
+            notes: Mutex::default(),
             preempt: self.preempt.clone(),
             race,
             port_name: self.port.to_string(),
             seed: self.seed,
+            trace,
             untested: Mutex::new(None),
         };
         Ok((session, sink))
@@ -530,37 +500,18 @@ impl Bench {
             schedule: race.map(|_| self.schedule.clone()),
             raced: race.map(Race::raced).unwrap_or_default(),
             scope,
-            assumed_by: self.assumed_by.clone(),
+            driver: self.client.map_or_else(|| self.driver.name.to_string(), |client| client.name.to_owned()),
+            has_controller: self.client.is_none(),
+            assumed_by: self
+                .client
+                .map_or_else(|| self.driver.assumed_by.to_string(), |client| client.assumed_by.to_owned()),
+            page_order: self.page_order,
+            mask_bits: self.mask_bits,
+            notes: session.notes.lock().clone(),
         }
     }
 
     pub(crate) fn variant(&self) -> Variant {
         Variant { endpoints: self.endpoints, speed: self.speed, page_size: self.page_size }
-    }
-
-    /// How far a run of this bench reaches, or of benches that differ from it in these variants only; `schedules` says
-    /// which were raced.
-    pub(crate) fn scope(&self, variants: &[Variant], schedules: Option<&str>) -> Scope {
-        let Self { policy, page_size, cpu_base, driver_name, schedule_name, seed, .. } = self;
-        let schedule = schedules.unwrap_or(schedule_name);
-        let order = match self.page_order {
-            PageOrder::Forward => "forward".to_owned(),
-            PageOrder::Backward => "backward".to_owned(),
-            PageOrder::Scattered(seed) => format!("scattered by seed {seed}"),
-        };
-        let endpoints: BTreeSet<u8> = variants.iter().map(|variant| variant.endpoints).collect();
-        let endpoints: Vec<String> = endpoints.iter().map(u8::to_string).collect();
-        let speeds: BTreeSet<Speed> = variants.iter().map(|variant| variant.speed).collect();
-        let speeds: Vec<String> = speeds.iter().map(Speed::to_string).collect();
-        let covered = format!(
-            "driver {driver_name}; model {}, {} endpoints, {} port{}; memory coherent, {} KiB pages {order}, processor's \
-             base {cpu_base}, devices' base {DMA_BASE}; schedules {schedule}; seed {seed}; not exercised: {NOT_EXERCISED}",
-            sides::controller_name(self.lpm),
-            endpoints.join(", "),
-            speeds.join(" and "),
-            errata::in_scope(&self.errata, self.workarounds),
-            page_size / 1024,
-        );
-        Scope { pool: format!("{} ({})", policy.name, policy.fingerprint), covered }
     }
 }

@@ -8,17 +8,20 @@ use std::time::{Duration, Instant};
 
 use bus::CpuAddr;
 use parking_lot::Mutex;
-use pool::Policy;
-use usb::Speed;
+use pool::{PageOrder, Policy};
 
-use crate::bench::{Bench, BenchError, CPU_BASE};
+use crate::bench::Bench;
 use crate::contract;
+use crate::driver::Driver;
 use crate::errata::Erratum;
+use crate::error::BenchError;
 use crate::record::Status;
 use crate::row::Row;
 use crate::run::Run;
 use crate::scenario::{self, Scenario};
 use crate::schedule::Sweep;
+use crate::sides;
+use crate::spans::CPU_BASE;
 
 /// Endpoint numbers that a check tries unless it is told otherwise.
 pub const ENDPOINTS: [u8; 3] = [4, 8, 16];
@@ -30,10 +33,14 @@ pub struct CheckOptions {
     pub pools: Vec<Policy>,
     /// Names of scenarios, [`CONTRACT`](crate::CONTRACT) among them; empty for all.
     pub scenarios: Vec<String>,
+    /// The driver under test. Naming one tests it: scenarios with a client of their own are left out unless they are named.
+    pub driver: Option<Driver>,
     /// Endpoint numbers of the controller; empty for [`ENDPOINTS`].
     pub endpoints: Vec<u8>,
     /// Page size in bytes.
     pub page_size: u64,
+    /// Which free page comes first.
+    pub page_order: PageOrder,
     /// The processor's address of memory.
     pub cpu_base: CpuAddr,
     /// Seed of everything that is chosen at random.
@@ -55,8 +62,10 @@ impl Default for CheckOptions {
         Self {
             pools: pool::policy::table(),
             scenarios: Vec::new(),
+            driver: None,
             endpoints: Vec::new(),
             page_size: 4096,
+            page_order: PageOrder::Forward,
             cpu_base: CPU_BASE,
             seed: 0,
             schedules: Sweep::default(),
@@ -153,7 +162,9 @@ fn words(panic: &(dyn Any + Send)) -> &str {
 fn jobs(options: &CheckOptions) -> Result<Vec<Job>, BenchError> {
     let endpoints = if options.endpoints.is_empty() { &ENDPOINTS[..] } else { &options.endpoints };
     let wanted = |scenario: &dyn Scenario| {
-        options.scenarios.is_empty() || options.scenarios.iter().any(|name| name == scenario.name())
+        let apart = options.driver.is_some() && scenario.client().is_some();
+        let named = options.scenarios.iter().any(|name| name == scenario.name());
+        named || (options.scenarios.is_empty() && !apart)
     };
     let table = scenario::table();
     let known: Vec<&str> = table.iter().map(|scenario| scenario.name()).chain([contract::SCENARIO]).collect();
@@ -170,28 +181,32 @@ fn jobs(options: &CheckOptions) -> Result<Vec<Job>, BenchError> {
             jobs.push(Job::Contract { policy: policy.clone() });
         }
         for scenario in scenario::table().into_iter().filter(|scenario| wanted(&**scenario)) {
-            let mut benches = Vec::new();
-            for &endpoints in endpoints {
-                for &speed in scenario.speeds() {
-                    benches.push(bench(options, policy, endpoints, speed));
-                }
-            }
+            let benches = benches(options, policy, endpoints, &*scenario);
             jobs.push(Job::Runs { scenario, benches });
         }
     }
     Ok(jobs)
 }
 
-fn bench(options: &CheckOptions, policy: &Policy, endpoints: u8, speed: Speed) -> Bench {
-    Bench::new()
+/// The benches of a scenario: one if it has a device of its own.
+fn benches(options: &CheckOptions, policy: &Policy, endpoints: &[u8], scenario: &dyn Scenario) -> Vec<Bench> {
+    let driver = options.driver.clone().unwrap_or_else(sides::linux);
+    let any = Bench::new()
         .pool(policy.clone())
-        .endpoints(endpoints)
-        .speed(speed)
+        .built_in_driver(driver)
         .page_size(options.page_size)
+        .page_order(options.page_order)
         .cpu_base(options.cpu_base)
         .seed(options.seed)
         .errata(options.errata.iter().copied())
         .workarounds(options.workarounds)
+        .of_scenario(scenario);
+    if scenario.client().is_some() {
+        return vec![any];
+    }
+    let variants =
+        endpoints.iter().flat_map(|&endpoints| scenario.speeds().iter().map(move |&speed| (endpoints, speed)));
+    variants.map(|(endpoints, speed)| any.clone().endpoints(endpoints).speed(speed)).collect()
 }
 
 impl Job {

@@ -11,7 +11,7 @@ pub(crate) fn consequence(run: &Run, layout: &LayoutFinding) -> String {
     let error = run.failure.as_ref().map_or_else(|| "no failure seen by the host".to_owned(), ToString::to_string);
     let what = match layout.found {
         Found::Claimed(_) | Found::Unclaimed => in_another_object(run, layout),
-        _ => in_free_memory(run, layout),
+        _ => in_free_memory(run, layout).or_else(|| taken_for_an_object(run, layout)),
     };
     match what {
         Some(what) => format!("{what}: {error}"),
@@ -25,9 +25,6 @@ fn inside<'a>(run: &'a Run, layout: &LayoutFinding) -> impl Iterator<Item = &'a 
 }
 
 fn in_another_object(run: &Run, layout: &LayoutFinding) -> Option<String> {
-    let whose = |witnessed: &Witnessed| {
-        witnessed.owner.map_or_else(|| "memory of nobody".to_owned(), |owner| format!("the driver's {owner}"))
-    };
     let setup = inside(run, layout).find(|witnessed| witnessed.access.belief.field == "setup");
     match (setup, layout.was_zero) {
         (Some(setup), Some(true)) => Some(format!(
@@ -35,10 +32,17 @@ fn in_another_object(run: &Run, layout: &LayoutFinding) -> Option<String> {
             whose(setup)
         )),
         (Some(setup), _) => Some(format!("the SETUP went into {}", whose(setup))),
-        (None, _) => inside(run, layout)
-            .next()
-            .map(|first| format!("the device took {} for its {}", whose(first), first.access.belief.object())),
+        (None, _) => taken_for_an_object(run, layout),
     }
+}
+
+fn taken_for_an_object(run: &Run, layout: &LayoutFinding) -> Option<String> {
+    let first = inside(run, layout).next()?;
+    Some(format!("the device took {} for its {}", whose(first), first.access.belief.object()))
+}
+
+fn whose(witnessed: &Witnessed) -> String {
+    witnessed.owner.map_or_else(|| "memory of nobody".to_owned(), |owner| format!("the driver's {owner}"))
 }
 
 /// The capabilities that the device read there decide; then what it wrote there.

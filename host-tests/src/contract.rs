@@ -7,7 +7,7 @@ use pool::contract::{Config, Violation};
 
 use crate::record::Status;
 use crate::row::{Detail, Row};
-use crate::run::Scope;
+use crate::scope::Scope;
 use crate::verdict::Verdict;
 
 /// Name of the row, and one line about it.
@@ -72,5 +72,6 @@ pub(crate) fn row(policy: &Policy, seed: u64) -> Row {
         wall_time: begin.elapsed(),
         scope,
         failures,
+        seen: Vec::new(),
     }
 }

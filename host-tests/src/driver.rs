@@ -1,5 +1,7 @@
 //! The driver's side of the bench.
 
+use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 
 use bus::Mmio;
@@ -17,4 +19,38 @@ pub struct DriverSide {
     pub dma: DmaApi,
     /// Whether the driver is to work around the errata that it knows.
     pub workarounds: bool,
+}
+
+/// A driver of the bench's controller.
+#[derive(Clone)]
+pub struct Driver {
+    /// Its name on the command line and in records.
+    pub name: Cow<'static, str>,
+    /// One line about it.
+    pub about: Cow<'static, str>,
+    /// What it is, for scopes.
+    pub words: Cow<'static, str>,
+    /// Who makes the assumption when a layout does not hold.
+    pub assumed_by: Cow<'static, str>,
+    /// Makes it.
+    pub make: DriverFactory,
+}
+
+impl fmt::Debug for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Driver").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// A scenario's own client of a pool and its device, in the place of the driver under test and the controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Client {
+    /// Its name in records.
+    pub name: &'static str,
+    /// What it is, for scopes.
+    pub words: &'static str,
+    /// Who makes the assumption when a layout does not hold.
+    pub assumed_by: &'static str,
+    /// The model of its device, for scopes.
+    pub model: &'static str,
 }

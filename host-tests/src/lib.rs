@@ -1,6 +1,7 @@
 //! The bench that puts pools, drivers, devices and hosts together, its scenarios and its verdicts.
 //!
 //! - [`Bench`]: one pool, one driver, one controller, one host, in virtual time; a [`Run`] comes out
+//! - [`drivers()`]: Linux's driver, and one that assumes less
 //! - [`scenario`]: what is done with them; [`Session`] is what a scenario holds
 //! - [`check()`]: pools × scenarios, as [`Row`]s; recorded defects are told apart from news ([`Status`])
 //! - [`Schedule`]: what happens on the wire at which of the driver's accesses; [`Bench::sweep`] tries many
@@ -36,6 +37,7 @@ mod consequence;
 mod contract;
 mod driver;
 mod errata;
+mod error;
 mod fastboot;
 mod irq;
 mod live;
@@ -52,11 +54,13 @@ mod row;
 mod run;
 pub mod scenario;
 mod schedule;
+mod scope;
 #[cfg(target_os = "linux")]
 mod served;
 mod session;
 mod shared;
 mod sides;
+mod spans;
 mod symbols;
 mod trace;
 mod verdict;
@@ -72,25 +76,28 @@ pub use pool::{Finding, MemoryError, PageOrder, Policy, policy};
 pub use usb::Speed;
 pub use usb_host::PortPath;
 
-pub use bench::{Bench, BenchError, CPU_BASE};
+pub use bench::Bench;
 pub use check::{CheckOptions, ENDPOINTS, Report, check};
 pub use contract::CONTRACT;
-pub use driver::{DriverFactory, DriverSide};
+pub use driver::{Client, Driver, DriverFactory, DriverSide};
 pub use errata::Erratum;
+pub use error::BenchError;
 pub use live::{LiveBoard, LiveBus, LiveDevice, LiveError, LiveEvents};
 pub use net::HostStack;
-pub use record::{Record, Status, record_of, status};
-pub use row::{Detail, Row};
-pub use run::{Exercised, LogLine, NOT_EXERCISED, Run, Scope, Variant};
+pub use record::{InSlot, Record, Status, record_of, status};
+pub use row::{Detail, Row, Seen};
+pub use run::{Exercised, LogLine, Run, Variant};
 pub use scenario::{Needs, Outcome, Scenario};
 pub use schedule::{Act, Deed, Schedule, ScheduleError, Step, Sweep, Swept};
+pub use scope::{NOT_EXERCISED, Scope};
 #[cfg(target_os = "linux")]
 pub use served::{
     Glue, LayoutWatch, STRIKE_INTERVAL, ServedBoard, ServedConfig, ServedController, ServedError, ServedEvent,
 };
 pub use session::{Session, expect_equal};
 pub use shared::Shared;
-pub use sides::DEVICES;
+pub use sides::{DEVICES, drivers};
+pub use spans::CPU_BASE;
 pub use trace::{TraceLine, TraceLog};
 pub use verdict::{Failure, Verdict};
 #[cfg(target_os = "linux")]

@@ -21,8 +21,9 @@ use usb::wire::UsbPort;
 use usb_host::controller::{Progress, UrbId};
 use usb_host::{Cancel, Device, Host, HostConfig, HostEvent, HubError, Log};
 
-use crate::bench::{Bench, BenchError};
+use crate::bench::Bench;
 use crate::clock::Clock;
+use crate::error::BenchError;
 use crate::machine::{Machine, Software};
 use crate::run::{LogLine, Run};
 use crate::scenario::Needs;

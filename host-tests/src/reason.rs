@@ -17,8 +17,11 @@ impl Run {
 }
 
 fn lines(run: &Run) -> Vec<String> {
+    if !run.is_broken() {
+        return Vec::new();
+    }
     let mut lines = match run.verdict {
-        Verdict::NoFailureFound => Vec::new(),
+        Verdict::NoFailureFound | Verdict::NotJudged => Vec::new(),
         Verdict::Inconclusive if !run.exercised.is_enough() => {
             let Exercised { allocations, accesses, .. } = run.exercised;
             vec![format!(
@@ -55,7 +58,10 @@ fn errata(run: &Run) -> Vec<String> {
 fn layout(run: &Run, finding: &LayoutFinding) -> Vec<String> {
     let LayoutFinding { contract, written, effective, slot, expected_at, found, was_zero, claimed_at, order } = finding;
     let wanted = bus::Owner::new(contract.kind, *slot);
-    let masked = if written == effective {
+    let low_half = claimed_at.filter(|at| *slot == 0 && at != written && at.0 & u64::from(u32::MAX) == written.0);
+    let masked = if let Some(at) = low_half {
+        format!(", the low 32 bits of {at}: the register has no more")
+    } else if written == effective {
         String::new()
     } else {
         format!(", of which the hardware uses {effective} ({} bytes aligned)", contract.align)
@@ -72,10 +78,14 @@ fn layout(run: &Run, finding: &LayoutFinding) -> Vec<String> {
         || "its memory".to_owned(),
         |(pool, order)| format!("pool {pool} broke no promise and handed out {order}"),
     );
+    let assumed = match low_half {
+        Some(_) => format!("declared a DMA mask of {} bits", run.mask_bits),
+        None => format!("assumed {}", contract.statement),
+    };
     vec![
         format!("{} = {written}{masked}", contract.register),
         format!("slot {slot} is {wanted} to the device; at {expected_at} is {found}{zeroed}; {claim}"),
-        format!("{handed}; {} assumed {}", run.assumed_by, contract.statement),
+        format!("{handed}; {} {assumed}", run.assumed_by),
         format!("in the model: {}", consequence(run, finding)),
     ]
 }

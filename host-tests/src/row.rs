@@ -5,8 +5,9 @@ use std::time::Duration;
 use pool::{Finding, Found};
 
 use crate::record::{Status, record_of, status};
-use crate::run::{LogLine, Run, Scope, Variant};
+use crate::run::{LogLine, Run, Variant};
 use crate::schedule::Schedule;
+use crate::scope::Scope;
 use crate::verdict::Verdict;
 
 /// One row.
@@ -32,12 +33,23 @@ pub struct Row {
     pub scope: Scope,
     /// Every different way in which it broke.
     pub failures: Vec<Detail>,
+    /// What was seen and is not judged.
+    pub seen: Vec<Seen>,
+}
+
+/// What a scenario saw that is not judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// The runs that saw it.
+    pub variants: Vec<Variant>,
+    /// What it was.
+    pub notes: Vec<String>,
 }
 
 /// One way in which a scenario broke.
 #[derive(Clone, Debug)]
 pub struct Detail {
-    /// The runs that broke this way.
+    /// The runs that broke this way; none if the scenario has a device of its own.
     pub variants: Vec<Variant>,
     /// How it stands against the records.
     pub status: Status,
@@ -70,11 +82,18 @@ impl Row {
     /// scope of some of them.
     pub(crate) fn of(runs: &[Run], count: usize, scope: impl Fn(&[Variant]) -> Scope, excuse: bool) -> Self {
         let mut failures: Vec<(Key, Detail)> = Vec::new();
+        let mut seen: Vec<Seen> = Vec::new();
         let mut worst = Status::Pass;
         for run in runs {
             let status = status(run, excuse);
             worst = worst.max(status);
-            if status == Status::Pass {
+            if status == Status::Reported {
+                match seen.iter_mut().find(|seen| seen.notes == run.notes) {
+                    Some(seen) => seen.variants.push(run.variant),
+                    None => seen.push(Seen { variants: vec![run.variant], notes: run.notes.clone() }),
+                }
+            }
+            if matches!(status, Status::Pass | Status::Reported) {
                 continue;
             }
             let key = key(run, status);
@@ -103,6 +122,7 @@ impl Row {
             wall_time: runs.iter().map(|run| run.wall_time).sum(),
             scope: scope(&variants),
             failures,
+            seen,
         }
     }
 }
@@ -128,7 +148,7 @@ fn detail(run: &Run, status: Status, excuse: bool) -> Detail {
         run.failure.as_ref().map(|failure| failure.error.clone())
     };
     Detail {
-        variants: vec![run.variant],
+        variants: if run.has_controller { vec![run.variant] } else { Vec::new() },
         status,
         verdict: run.verdict,
         error,

@@ -3,32 +3,14 @@
 use std::fmt;
 use std::time::Duration;
 
-use pool::{Blame, Finding, Metadata};
+use pool::{Blame, Finding, Metadata, PageOrder};
 use usb::Speed;
 use usb::gadget::DebugFile;
 
 use crate::schedule::{Raced, Schedule};
+use crate::scope::Scope;
 use crate::verdict::{Failure, Verdict};
 use crate::witness::Witnessed;
-
-/// What a run covered. Everything else is not spoken of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Scope {
-    /// The pool and what identifies its code.
-    pub pool: String,
-    /// Everything else that says how far it reaches: driver, model, endpoints, memory, schedules, seed, and what was not
-    /// exercised.
-    pub covered: String,
-}
-
-/// What no run of this bench exercises.
-pub const NOT_EXERCISED: &str = "interrupt context, IOMMU, non-coherent DMA, silicon";
-
-impl fmt::Display for Scope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "pool {}; {}", self.pool, self.covered)
-    }
-}
 
 /// One way to run a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -109,6 +91,16 @@ pub struct Run {
     pub(crate) raced: Raced,
     /// How far the verdict reaches.
     pub scope: Scope,
+    /// Name of the driver under test, or of the scenario's own client.
+    pub driver: String,
+    /// Whether the bench's controller was in use; a scenario with a client of its own has a device of its own.
+    pub has_controller: bool,
+    /// Which free page came first.
+    pub page_order: PageOrder,
+    /// Bits of the DMA mask that the driver declared.
+    pub mask_bits: u32,
+    /// What the scenario saw and does not judge.
+    pub notes: Vec<String>,
     /// Whose assumption it is when the layout does not hold, such as ci_hdrc's `init_eps`.
     pub assumed_by: String,
 }
@@ -136,7 +128,7 @@ impl Run {
     /// Whether anything was wrong, recorded defect or not.
     #[must_use]
     pub fn is_broken(&self) -> bool {
-        self.verdict != Verdict::NoFailureFound
+        !matches!(self.verdict, Verdict::NoFailureFound | Verdict::NotJudged)
     }
 
     /// The error number at the end of the failure, as Linux prints it, if there is one.

@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bus::Preempt;
+use bus::{Preempt, Trace};
 use parking_lot::Mutex;
-use pool::{Counts, DmaApi, Policy};
+use pool::{AllocFailures, Counts, DmaApi, PageSource, Policy};
 use tokio::time::sleep;
 use usb::gadget::{Gadget, UdcDriver, UdcError};
 use usb::wire::UsbPort;
@@ -31,11 +31,15 @@ pub struct Session {
     pub(crate) controller: Arc<sides::Controller>,
     pub(crate) driver: DriverFactory,
     pub(crate) workarounds: bool,
+    /// Of the pools under test.
+    pub(crate) failures: Arc<AllocFailures>,
+    pub(crate) notes: Mutex<Vec<String>>,
     pub(crate) preempt: Option<Arc<dyn Preempt>>,
     /// Who follows the schedule, in a scenario that is raced.
     pub(crate) race: Option<Arc<Race>>,
     pub(crate) port_name: String,
     pub(crate) seed: u64,
+    pub(crate) trace: Trace,
     /// What the ledger had counted when the driver under test began; `None` while it has not.
     pub(crate) untested: Mutex<Option<Counts>>,
 }
@@ -79,18 +83,53 @@ impl Session {
     /// # Errors
     /// As [`Session::boot`].
     pub fn bind<G: Gadget + 'static>(&self, make: impl FnOnce(&dyn UdcDriver) -> G) -> Result<(), Failure> {
-        self.untested.lock().get_or_insert_with(|| self.board.ledger.counts());
+        self.bind_on(self.dma(), make)
+    }
+
+    /// [`Session::boot`] on pools that others have used before, and still do ([`pool::DmaPool::aged`]).
+    ///
+    /// # Errors
+    /// As [`Session::boot`].
+    pub fn boot_aged(&self, gadget: impl Gadget + 'static) -> Result<(), Failure> {
+        self.bind_on(self.dma().aged(self.seed), |_| gadget)
+    }
+
+    fn bind_on<G: Gadget + 'static>(&self, dma: DmaApi, make: impl FnOnce(&dyn UdcDriver) -> G) -> Result<(), Failure> {
         let mut mmio = Arc::clone(&self.board.registers);
-        let mut dma = self.board.dma.clone();
-        let race = self.race.clone().map(|race| race as Arc<dyn Preempt>);
-        if let Some(preempt) = race.or_else(|| self.preempt.clone()) {
-            mmio = Arc::new(PreemptedMmio { mmio, preempt: Arc::clone(&preempt) });
-            dma = dma.preempted(preempt);
+        if let Some(preempt) = self.preempt() {
+            mmio = Arc::new(PreemptedMmio { mmio, preempt });
         }
         let side = DriverSide { mmio, dma, workarounds: self.workarounds };
         let driver = (self.driver)(side).map_err(|error| failed("probe", &error))?;
         let gadget = make(&*driver);
         self.start(driver, gadget)
+    }
+
+    /// Memory for what is under test: from now on it counts.
+    pub(crate) fn dma(&self) -> DmaApi {
+        self.untested.lock().get_or_insert_with(|| self.board.ledger.counts());
+        let dma = self.board.dma.clone();
+        match self.preempt() {
+            Some(preempt) => dma.preempted(preempt),
+            None => dma,
+        }
+    }
+
+    /// Who stands at the preemption points of the driver under test.
+    fn preempt(&self) -> Option<Arc<dyn Preempt>> {
+        let race = self.race.clone().map(|race| race as Arc<dyn Preempt>);
+        race.or_else(|| self.preempt.clone())
+    }
+
+    /// Makes atomic allocations of the pools under test fail.
+    #[must_use]
+    pub fn failures(&self) -> &AllocFailures {
+        &self.failures
+    }
+
+    /// Reports something that is seen and not judged.
+    pub fn note(&self, text: impl Into<String>) {
+        self.notes.lock().push(text.into());
     }
 
     /// Boots the boot loader: its queue heads lie in a static aligned array, as boot loaders have them, and its pool is
@@ -202,10 +241,22 @@ impl Session {
         self.board.ledger.live_mappings().len()
     }
 
+    /// Page size in bytes.
+    #[must_use]
+    pub fn page_size(&self) -> u64 {
+        self.board.pages.page_size()
+    }
+
     /// Pages that are free.
     #[must_use]
     pub fn free_pages(&self) -> usize {
         self.board.pages.free_pages()
+    }
+
+    /// Pages that pools hold.
+    #[must_use]
+    pub fn pool_pages(&self) -> usize {
+        (self.board.ledger.pool_memory() / self.page_size()) as usize
     }
 
     /// Lets virtual time pass.

@@ -10,13 +10,9 @@ use chipidea_sim::{Chipidea, Errata, Layout, LostAppends, Revision};
 use devices::{DmaMemory, DmaPort};
 use usb::gadget::{UdcDriver, UdcError};
 
-use crate::driver::DriverSide;
+use crate::driver::{Driver, DriverSide};
 use crate::errata::Erratum;
 
-/// The driver under test, for scopes.
-pub(crate) const LINUX: &str = "chipidea-driver (Rust port of Linux's ci_hdrc)";
-/// Who makes the assumption when the layout does not hold.
-pub(crate) const LINUX_ASSUMES: &str = "ci_hdrc init_eps";
 /// The model, for scopes.
 pub(crate) const fn controller_name(lpm: bool) -> &'static str {
     if lpm { "chipidea-sim (LPM map)" } else { "chipidea-sim (non-LPM map)" }
@@ -63,10 +59,44 @@ pub(crate) fn controller(
     Chipidea::new(config, DmaPort::new("chipidea", memory).watched(watch).traced(trace), line)
 }
 
-/// Linux's driver: queue heads from the pool, one by one.
-pub(crate) fn linux(side: DriverSide) -> Result<Box<dyn UdcDriver>, UdcError> {
-    let workarounds = workarounds(&side);
-    started(side, chipidea_driver::Config { workarounds, ..chipidea_driver::Config::default() })
+/// The drivers that a bench can have, the default first.
+#[must_use]
+pub fn drivers() -> Vec<Driver> {
+    vec![linux(), with_array()]
+}
+
+/// Linux's driver: dQHs from the pool, one by one.
+pub(crate) fn linux() -> Driver {
+    Driver {
+        name: "ci_hdrc".into(),
+        about: "port of Linux's driver: dQHs one by one from a pool, taken for one array".into(),
+        words: "chipidea-driver (Rust port of Linux's ci_hdrc)".into(),
+        assumed_by: "ci_hdrc init_eps".into(),
+        make: Arc::new(|side| {
+            let workarounds = workarounds(&side);
+            started(side, chipidea_driver::Config { workarounds, ..chipidea_driver::Config::default() })
+        }),
+    }
+}
+
+/// The same but for its dQHs, which are what the hardware wants: one array, allocated as one, as Linux's fsl_udc_core does
+/// (`struct_udc_setup`). Its dTDs come from the pool.
+fn with_array() -> Driver {
+    let config = |workarounds| chipidea_driver::Config {
+        dqh_source: DqhSource::Static,
+        workarounds,
+        ..chipidea_driver::Config::default()
+    };
+    Driver {
+        name: "dqh-array".into(),
+        about: "the same with its dQHs as one array of coherent memory; dTDs from a pool. Assumes no order".into(),
+        words: "chipidea-driver (Rust port of Linux's ci_hdrc), variant dqh-array (dQHs as one coherent array)".into(),
+        assumed_by: "variant dqh-array".into(),
+        make: Arc::new(move |side| {
+            let workarounds = workarounds(&side);
+            started(side, config(workarounds))
+        }),
+    }
 }
 
 /// A boot loader's driver: queue heads in a static array.
@@ -116,9 +146,9 @@ pub(crate) fn is_descriptor(belief: Belief) -> bool {
     belief.kind.name != "buffer" && belief.field != "setup"
 }
 
-/// Whether the device takes it for a queue head.
-pub(crate) fn is_queue_head(belief: Belief) -> bool {
-    belief.kind.name == chipidea_sim::DQH.name
+/// What the controller's table holds: the kind's name, and the contract's register.
+pub(crate) fn queue_heads() -> (&'static str, &'static str) {
+    (chipidea_sim::DQH.name, chipidea_sim::ENDPTLISTADDR.register)
 }
 
 /// Whether the device's belief and the driver's claim are the same object.

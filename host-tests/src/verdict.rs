@@ -9,6 +9,8 @@ use pool::{Blame, Finding};
 pub enum Verdict {
     /// Nothing failed, within the scope.
     NoFailureFound,
+    /// The scenario reports what it sees, and nobody promises what that is.
+    NotJudged,
     /// Something failed or was not exercised, and no finding says why.
     Inconclusive,
     /// The pool kept its promises; a driver or device assumed more.
@@ -21,10 +23,21 @@ impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::NoFailureFound => "NO FAILURE FOUND",
+            Self::NotJudged => "NOT JUDGED",
             Self::Inconclusive => "INCONCLUSIVE",
             Self::ClientAssumptionViolated => "CLIENT ASSUMPTION VIOLATED",
             Self::PoolContractViolated => "POOL CONTRACT VIOLATED",
         })
+    }
+}
+
+impl Verdict {
+    /// The same of a scenario that only reports: what a pool promises is judged all the same.
+    pub(crate) const fn unjudged(self) -> Self {
+        match self {
+            Self::PoolContractViolated => self,
+            _ => Self::NotJudged,
+        }
     }
 }
 

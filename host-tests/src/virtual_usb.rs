@@ -60,7 +60,7 @@ impl Backend for LiveDevice {
 /// use scenarios::gadgets::{FastbootConfig, FastbootGadget};
 /// use scenarios::{Bench, VirtualBus, policy};
 ///
-/// let pool = policy::by_name("external-list").ok_or("no such pool")?;
+/// let pool = policy::by_name("external-list")?;
 /// // What the bench says of the pool, in virtual time.
 /// let run = Bench::new().pool(pool.clone()).run("fastboot")?;
 /// assert!(!run.is_broken(), "{}: {:#?}", run.verdict, run.reason());

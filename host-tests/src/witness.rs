@@ -1,9 +1,9 @@
 //! What a device does to memory once a layout does not hold: seen, so that no reason has to be assumed.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
 
-use bus::{Access, DmaAddr, LayoutContract, Owner, Watch};
+use bus::{Access, DmaAddr, Kind, LayoutContract, Owner, Watch};
 use parking_lot::Mutex;
 use pool::{Finding, Ledger, Memory};
 
@@ -27,24 +27,25 @@ pub struct Witnessed {
 pub(crate) struct Witness {
     ledger: Arc<Ledger>,
     memory: Arc<Memory>,
-    layout_broken: AtomicBool,
+    /// What the array holds whose layout is broken.
+    misplaced: OnceLock<&'static Kind>,
     accesses: Mutex<Vec<Witnessed>>,
 }
 
 impl Witness {
     pub(crate) fn new(ledger: Arc<Ledger>, memory: Arc<Memory>) -> Arc<Self> {
-        Arc::new(Self { ledger, memory, layout_broken: AtomicBool::new(false), accesses: Mutex::default() })
+        Arc::new(Self { ledger, memory, misplaced: OnceLock::new(), accesses: Mutex::default() })
     }
 
     pub(crate) fn accesses(&self) -> Vec<Witnessed> {
         self.accesses.lock().clone()
     }
 
-    fn note(&self, access: &Access) {
+    fn note(&self, access: &Access, misplaced: &Kind) {
         let owner = self.ledger.owner_at(access.addr);
         let mistaken = match owner {
             Some(owner) => owner.kind.name == access.belief.kind.name && !sides::agree(access.belief, owner),
-            None => sides::is_queue_head(access.belief),
+            None => access.belief.kind.name == misplaced.name,
         };
         let mut accesses = self.accesses.lock();
         if mistaken && accesses.len() < MOST_ACCESSES {
@@ -57,14 +58,20 @@ impl Witness {
 impl Watch for Witness {
     fn access(&self, access: &Access) {
         self.ledger.access(access);
-        if self.layout_broken.load(Ordering::Relaxed) {
-            self.note(access);
+        if let Some(misplaced) = self.misplaced.get() {
+            self.note(access, misplaced);
         }
     }
 
     fn layout(&self, contract: &'static LayoutContract, written: DmaAddr, count: u32) {
         self.ledger.layout(contract, written, count);
-        let broken = self.ledger.findings().iter().any(|finding| matches!(finding, Finding::LayoutContract(_)));
-        self.layout_broken.fetch_or(broken, Ordering::Relaxed);
+        let findings = self.ledger.findings();
+        let mut layouts = findings.iter().filter_map(|finding| match finding {
+            Finding::LayoutContract(layout) => Some(layout.contract.kind),
+            _ => None,
+        });
+        if let Some(kind) = layouts.next() {
+            self.misplaced.get_or_init(|| kind);
+        }
     }
 }

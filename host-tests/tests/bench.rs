@@ -20,6 +20,16 @@ fn a_bench_that_cannot_be_set_up_says_why() {
         let run = Bench::new().page_size(page_size).run("stall").map(drop);
         assert_eq!(run, Err(BenchError::PageSize(page_size)));
     }
+    for bits in [0, 31, 65] {
+        let run = Bench::new().dma_mask(bits).run("stall").map(drop);
+        assert_eq!(run, Err(BenchError::DmaMask(bits)));
+    }
+    // With memory above 4 GiB the processor's addresses go on 2 GiB behind the base.
+    for base in [0xffff_ffff_8000_0000, 0xffff_f000, 0x1_0000_0000, 0x1000] {
+        let run = |bits| Bench::new().cpu_base(CpuAddr(base)).dma_mask(bits).run("stall").map(drop);
+        assert_eq!(run(40), Err(BenchError::HighMemory(CpuAddr(base))), "{base:#x}");
+        assert_eq!(run(32), Ok(()), "{base:#x}");
+    }
     for base in [0, 1, 0x8000_0000, 0x7fff_f000, 0x80ff_f000, u64::MAX - 0xfff] {
         let base = CpuAddr(base);
         assert_eq!(Bench::new().cpu_base(base).run("stall").map(drop), Err(BenchError::CpuBase(base)));
@@ -297,8 +307,23 @@ fn a_check_covers_every_pool_and_scenario() {
         report.rows.iter().filter(|row| row.status == Status::Broken).collect::<Vec<_>>()
     );
     let known: Vec<_> = report.rows.iter().filter(|row| row.status == Status::KnownBad).collect();
-    assert_eq!(known.len(), scenarios);
-    assert!(
-        known.iter().all(|row| row.pool == "linked-descending" && row.verdict == Verdict::ClientAssumptionViolated)
+    let named: Vec<_> = known.iter().map(|row| (row.pool.as_str(), row.scenario.as_str())).collect();
+    assert_eq!(
+        named,
+        [
+            ("page-list", "two-pages"),
+            ("linked-descending", "bootloader-to-ethernet"),
+            ("linked-descending", "ecm"),
+            ("linked-descending", "rndis"),
+            ("linked-descending", "fastboot"),
+            ("linked-descending", "replug"),
+            ("linked-descending", "stall"),
+            ("linked-descending", "fail-alloc"),
+            ("linked-descending", "two-pages"),
+        ]
     );
+    assert!(known.iter().all(|row| row.verdict == Verdict::ClientAssumptionViolated));
+    let reported: Vec<_> = report.rows.iter().filter(|row| row.status == Status::Reported).collect();
+    assert_eq!(reported.len(), 6);
+    assert!(reported.iter().all(|row| row.scenario == "aged" && row.verdict == Verdict::NotJudged));
 }

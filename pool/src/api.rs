@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use crate::driver_access::DriverAccess;
 use crate::error::CreateError;
+use crate::failing::AllocFailures;
 use crate::ledger::Ledger;
 use crate::memory::{CpuFault, Memory};
 use crate::page::{PageError, PageSource, Pages};
@@ -64,6 +65,8 @@ pub struct DmaApi {
     policy: Policy,
     ledger: Arc<Ledger>,
     preempt: Option<Arc<dyn Preempt>>,
+    failures: Option<Arc<AllocFailures>>,
+    age: Option<u64>,
 }
 
 impl DmaApi {
@@ -71,7 +74,21 @@ impl DmaApi {
     #[must_use]
     pub fn new(memory: Arc<Memory>, source: Arc<dyn PageSource>, policy: Policy, ledger: Arc<Ledger>) -> Self {
         let slab = Arc::new(Slab::new(Arc::clone(&source)));
-        Self { memory, source, slab, policy, ledger, preempt: None }
+        Self { memory, source, slab, policy, ledger, preempt: None, failures: None, age: None }
+    }
+
+    /// The same whose pools fail when `failures` says so.
+    #[must_use]
+    pub fn failing(mut self, failures: Arc<AllocFailures>) -> Self {
+        self.failures = Some(failures);
+        self
+    }
+
+    /// The same whose pools others have used before, and still do ([`DmaPool::aged`]).
+    #[must_use]
+    pub fn aged(mut self, seed: u64) -> Self {
+        self.age = Some(seed);
+        self
     }
 
     /// The same with somebody at its preemption points.
@@ -96,9 +113,18 @@ impl DmaApi {
     /// Creates a pool (`dma_pool_create`).
     ///
     /// # Errors
-    /// [`CreateError`] with the operand that is wrong.
+    /// [`CreateError`] with the operand that is wrong, or if a pool that others have used has no room for them.
     pub fn create_pool(&self, name: &str, geometry: Geometry) -> Result<DmaPool, CreateError> {
-        DmaPool::create(name, &self.policy, geometry, &self.memory, &self.source, &self.ledger)
+        let mut pool = DmaPool::create(name, &self.policy, geometry, &self.memory, &self.source, &self.ledger)?;
+        if let Some(seed) = self.age {
+            pool = pool
+                .aged(seed)
+                .map_err(|error| CreateError::Other(format!("others had no room in {name}: {error}")))?;
+        }
+        Ok(match &self.failures {
+            Some(failures) => pool.failing(Arc::clone(failures)),
+            None => pool,
+        })
     }
 
     /// Zeroed pages for both sides (`dma_alloc_coherent`), aligned to a page.

@@ -2,17 +2,20 @@
 //!
 //! - [`Memory`]: a machine's memory, with one address for the processor and another for devices
 //! - [`PageSource`]: where pools get their pages; [`PageAllocator`] runs forward, backward or scattered
-//! - [`Pool`]: what dma_pool promises; [`policy`]: Linux's policies old, new and proposed, and a hardened one
+//! - [`Pool`]: what dma_pool promises; [`policy`]: Linux's policies old, new and proposed, a hardened one, and hostile ones
 //! - [`contract`]: a pool held against what dma_pool promises, before any device
 //! - [`Ledger`]: every block and mapping, who owns it, and what a device did to it ([`Finding`])
 //! - [`DmaApi`]: a driver's view of all this, after Linux's DMA API
+//! - [`AllocFailures`]: allocations that are made to fail
 //!
 //! *Not here*: IOMMU, non-coherent caches, highmem.
 
+mod ageing;
 mod api;
 pub mod contract;
 mod driver_access;
 mod error;
+mod failing;
 mod finding;
 mod ledger;
 mod memory;
@@ -22,13 +25,15 @@ mod pool;
 mod slab;
 mod watched;
 
+pub use ageing::NEIGHBOUR;
 pub use api::{Direction, DmaApi, MapError};
 pub use driver_access::{DriverAccess, Wild};
 pub use error::{AllocError, CreateError, DestroyError, FreeError};
+pub use failing::AllocFailures;
 pub use finding::{Blame, BlockState, Finding, Found, LayoutFinding, Promise};
 pub use ledger::{AddressOrder, Counts, Ledger, Place};
 pub use memory::{CpuFault, Memory, MemoryError, Span};
-pub use page::{PageAllocator, PageError, PageOrder, PageSource, Pages};
+pub use page::{PageAllocator, PageError, PageOrder, PageOrderError, PageSource, Pages};
 pub use policy::Policy;
 pub use pool::{Block, Flags, Geometry, Layout, Metadata, MetadataField, Pool};
 pub use slab::Slab;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use bus::{CpuAddr, DmaAddr};
@@ -56,6 +57,14 @@ pub trait PageSource: Send + Sync {
     /// [`PageError`]; without [`Flags::may_sleep`] it may come sooner.
     fn alloc(&self, len: u64, flags: Flags) -> Result<Pages, PageError>;
 
+    /// The same at the highest addresses that the device reaches, from a source that can choose.
+    ///
+    /// # Errors
+    /// As [`PageSource::alloc`].
+    fn alloc_highest(&self, len: u64, flags: Flags) -> Result<Pages, PageError> {
+        self.alloc(len, flags)
+    }
+
     /// Takes a run back, whole.
     fn free(&self, pages: Pages);
 }
@@ -73,6 +82,39 @@ pub enum PageOrder {
     Backward,
     /// Any, by this seed; never the neighbour of the page before while others are free.
     Scattered(u64),
+}
+
+/// Why a word names no order of pages.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("`{}` is no order of pages: it is forward, backward, scattered or scattered:SEED with a seed from 0 to {max}", .0.escape_debug(), max = u64::MAX)]
+pub struct PageOrderError(String);
+
+impl FromStr for PageOrder {
+    type Err = PageOrderError;
+
+    /// `forward`, `backward`, `scattered:SEED`; `scattered` alone has seed 0.
+    fn from_str(text: &str) -> Result<Self, PageOrderError> {
+        let wrong = || PageOrderError(text.to_owned());
+        match text.split_once(':') {
+            None if text == "forward" => Ok(Self::Forward),
+            None if text == "backward" => Ok(Self::Backward),
+            None if text == "scattered" => Ok(Self::Scattered(0)),
+            Some(("scattered", seed)) if seed.bytes().all(|byte| byte.is_ascii_digit()) => {
+                seed.parse().map(Self::Scattered).map_err(|_| wrong())
+            }
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl fmt::Display for PageOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Forward => f.write_str("forward"),
+            Self::Backward => f.write_str("backward"),
+            Self::Scattered(seed) => write!(f, "scattered by seed {seed}"),
+        }
+    }
 }
 
 /// A page source over a [`Memory`].
@@ -173,18 +215,14 @@ pub(crate) fn split_mix(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-impl PageSource for PageAllocator {
-    fn page_size(&self) -> u64 {
-        self.page_size
-    }
-
-    fn alloc(&self, len: u64, _flags: Flags) -> Result<Pages, PageError> {
+impl PageAllocator {
+    fn alloc_by(&self, order: PageOrder, len: u64) -> Result<Pages, PageError> {
         let len = len.max(1).checked_next_multiple_of(self.page_size);
         let exhausted = PageError::Exhausted { len: len.unwrap_or(u64::MAX), mask: self.mask };
         let len = len.ok_or(exhausted)?;
         let mut state = self.state.lock();
         let count = len / self.page_size;
-        let Some(first) = state.find(count, self.page_size, self.order, &self.memory) else {
+        let Some(first) = state.find(count, self.page_size, order, &self.memory) else {
             return Err(if self.reachable { exhausted } else { PageError::Mask { mask: self.mask } });
         };
         for i in 0..count {
@@ -198,6 +236,20 @@ impl PageSource for PageAllocator {
         let cpu = self.memory.cpu(dma).ok_or(exhausted)?;
         self.memory.fill(cpu, len, 0).map_err(|_| exhausted)?;
         Ok(Pages { cpu, dma, len })
+    }
+}
+
+impl PageSource for PageAllocator {
+    fn page_size(&self) -> u64 {
+        self.page_size
+    }
+
+    fn alloc(&self, len: u64, _flags: Flags) -> Result<Pages, PageError> {
+        self.alloc_by(self.order, len)
+    }
+
+    fn alloc_highest(&self, len: u64, _flags: Flags) -> Result<Pages, PageError> {
+        self.alloc_by(PageOrder::Backward, len)
     }
 
     fn free(&self, pages: Pages) {

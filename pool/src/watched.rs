@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::ageing::Neighbours;
 use crate::error::{AllocError, CreateError, DestroyError, FreeError};
+use crate::failing::AllocFailures;
 use crate::finding::Promise;
 use crate::ledger::{Ledger, PoolId};
 use crate::memory::Memory;
@@ -19,6 +21,8 @@ pub struct DmaPool {
     ledger: Arc<Ledger>,
     id: PoolId,
     pool: Box<dyn Pool>,
+    failures: Option<Arc<AllocFailures>>,
+    neighbours: Neighbours,
 }
 
 /// A page source that tells the ledger which pages are the pool's.
@@ -35,6 +39,12 @@ impl PageSource for WatchedSource {
 
     fn alloc(&self, len: u64, flags: Flags) -> Result<Pages, PageError> {
         let pages = self.source.alloc(len, flags)?;
+        self.ledger.page_added(self.id, pages);
+        Ok(pages)
+    }
+
+    fn alloc_highest(&self, len: u64, flags: Flags) -> Result<Pages, PageError> {
+        let pages = self.source.alloc_highest(len, flags)?;
         self.ledger.page_added(self.id, pages);
         Ok(pages)
     }
@@ -64,7 +74,26 @@ impl DmaPool {
         let pool =
             (policy.create)(Arc::clone(memory), source, geometry).inspect_err(|_| ledger.pool_gone(id, 0, &[]))?;
         let (memory, ledger) = (Arc::clone(memory), Arc::clone(ledger));
-        Ok(Self { name: name.to_owned(), geometry, memory, ledger, id, pool })
+        let (failures, neighbours) = (None, Neighbours::default());
+        Ok(Self { name: name.to_owned(), geometry, memory, ledger, id, pool, failures, neighbours })
+    }
+
+    /// The same whose allocations fail when `failures` says so.
+    #[must_use]
+    pub fn failing(mut self, failures: Arc<AllocFailures>) -> Self {
+        self.failures = Some(failures);
+        self
+    }
+
+    /// The same as others left it who share it with the driver: blocks were handed out and freed by `seed`, and some stay in
+    /// use until the pool is destroyed.
+    ///
+    /// # Errors
+    /// As [`Pool::alloc`]. What was handed out is given back then.
+    pub fn aged(mut self, seed: u64) -> Result<Self, AllocError> {
+        self.neighbours = Neighbours::settle(&self, &self.ledger, seed)?;
+        self.ledger.order_begins(self.id);
+        Ok(self)
     }
 
     /// Its name, such as `ci_hw_qh`.
@@ -78,6 +107,9 @@ impl DmaPool {
     /// # Errors
     /// As [`Pool::alloc`].
     pub fn alloc(&self, flags: Flags) -> Result<Block, AllocError> {
+        if let Some(failures) = &self.failures {
+            failures.asked(flags)?;
+        }
         let block = self.pool.alloc(flags).inspect_err(|error| self.judge_error(error))?;
         // Before it counts as handed out: whoever writes to it until then writes to a free block.
         let dirty = if flags.zero { self.first_nonzero(block) } else { None };
@@ -111,6 +143,7 @@ impl DmaPool {
     /// # Errors
     /// [`DestroyError::Busy`] with the owners by name.
     pub fn destroy(&self) -> Result<(), DestroyError> {
+        self.neighbours.leave(self);
         let (held, owners) = self.ledger.holders(self.id);
         self.ledger.pool_ending(self.id);
         // What a pool counts and what is held differ after a wrong free.

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use scenarios::{Detail, Report, Row, Status};
+use scenarios::{Detail, Report, Row, Status, Variant};
 use serde_json::{Value, json};
 
 use crate::repeat::Repeat;
@@ -38,16 +38,16 @@ fn row_value(row: &Row, repeat: &Repeat) -> Value {
         "wall_seconds": seconds(row.wall_time),
         "scope": row.scope.to_string(),
         "failures": row.failures.iter().map(|detail| detail_value(row, detail, repeat)).collect::<Vec<_>>(),
+        "seen": row.seen.iter().map(|seen| json!({
+            "variants": variants(&seen.variants),
+            "notes": seen.notes,
+        })).collect::<Vec<_>>(),
     })
 }
 
 fn detail_value(row: &Row, detail: &Detail, repeat: &Repeat) -> Value {
     json!({
-        "variants": detail.variants.iter().map(|variant| json!({
-            "endpoints": variant.endpoints,
-            "speed": variant.speed.to_string(),
-            "page_size": variant.page_size,
-        })).collect::<Vec<_>>(),
+        "variants": variants(&detail.variants),
         "status": status(detail.status),
         "verdict": detail.verdict.to_string(),
         "error": detail.error,
@@ -63,6 +63,17 @@ fn detail_value(row: &Row, detail: &Detail, repeat: &Repeat) -> Value {
     })
 }
 
+fn variants(variants: &[Variant]) -> Vec<Value> {
+    let value = |variant: &Variant| {
+        json!({
+            "endpoints": variant.endpoints,
+            "speed": variant.speed.to_string(),
+            "page_size": variant.page_size,
+        })
+    };
+    variants.iter().map(value).collect()
+}
+
 fn seconds(duration: Duration) -> f64 {
     duration.as_secs_f64()
 }
@@ -70,6 +81,7 @@ fn seconds(duration: Duration) -> f64 {
 fn status(status: Status) -> &'static str {
     match status {
         Status::Pass => "pass",
+        Status::Reported => "not judged",
         Status::KnownBad => "known bad",
         Status::Broken => "broken",
     }

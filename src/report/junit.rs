@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use quick_junit::{NonSuccessKind, Report as Junit, TestCase, TestCaseStatus, TestSuite};
 use scenarios::{Report, Row, Status};
 
+use super::seen_line;
 use crate::repeat::Repeat;
 
 pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool, repeat: &Repeat) -> io::Result<()> {
@@ -33,6 +34,11 @@ pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool, repeat: &
 fn status(row: &Row, repeat: &Repeat) -> TestCaseStatus {
     match row.status {
         Status::Pass => TestCaseStatus::success(),
+        Status::Reported => {
+            let mut skipped = TestCaseStatus::skipped();
+            skipped.set_message("not judged: what was seen is in the output");
+            skipped
+        }
         Status::KnownBad => {
             let mut skipped = TestCaseStatus::skipped();
             skipped.set_message(format!("known bad: {}", row.error.as_deref().unwrap_or("no error")));
@@ -53,6 +59,9 @@ fn status(row: &Row, repeat: &Repeat) -> TestCaseStatus {
 
 fn output(row: &Row) -> String {
     let mut text = format!("{}\nscope: {}\n", row.verdict, row.scope);
+    for seen in &row.seen {
+        text.push_str(&format!("{}\n", seen_line(seen)));
+    }
     for detail in &row.failures {
         for line in &detail.log {
             text.push_str(&format!("{line}\n"));

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use scenarios::{Report, Row, Status};
 
+use super::seen_line;
 use crate::repeat::Repeat;
 
 pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool, repeat: &Repeat) -> io::Result<()> {
@@ -36,8 +37,13 @@ fn test(out: &mut dyn Write, number: usize, row: &Row, repeat: &Repeat) -> io::R
             writeln!(out, "  # again: {command}")?;
         }
     }
-    let result = if row.status == Status::Pass { "ok" } else { "not ok" };
+    for seen in &row.seen {
+        writeln!(out, "  # {}", seen_line(seen))?;
+    }
+    let passed = matches!(row.status, Status::Pass | Status::Reported);
+    let result = if passed { "ok" } else { "not ok" };
     let directive = match row.status {
+        Status::Reported => " # SKIP not judged",
         Status::KnownBad => " # XFAIL known bad",
         Status::Pass | Status::Broken => "",
     };

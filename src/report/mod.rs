@@ -9,7 +9,7 @@ mod text;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use scenarios::Report;
+use scenarios::{Report, Seen};
 
 use crate::cli::Format;
 use crate::repeat::Repeat;
@@ -38,4 +38,10 @@ fn human(duration: Duration) -> String {
         _ if seconds >= 1.0 => format!("{seconds:.2} s"),
         _ => format!("{:.1} ms", seconds * 1e3),
     }
+}
+
+/// What was seen and is not judged, in one line.
+fn seen_line(seen: &Seen) -> String {
+    let variants: Vec<_> = seen.variants.iter().map(ToString::to_string).collect();
+    format!("seen with {}: {}", variants.join(" and with "), seen.notes.join("; "))
 }

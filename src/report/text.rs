@@ -6,7 +6,7 @@ use comfy_table::presets;
 use comfy_table::{ContentArrangement, Table};
 use scenarios::{Detail, Report, Row, Status};
 
-use super::human;
+use super::{human, seen_line};
 use crate::repeat::Repeat;
 
 pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool, repeat: &Repeat) -> io::Result<()> {
@@ -20,6 +20,9 @@ pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool, repeat: &
         }
     }
     known_bad(out, &rows, repeat)?;
+    for row in rows.iter().filter(|row| row.status == Status::Reported) {
+        not_judged(out, row)?;
+    }
     if !quiet {
         scopes(out, report)?;
         summary(out, report)?;
@@ -34,7 +37,7 @@ fn table(rows: &[&Row]) -> Table {
     for row in rows {
         let verdict = match row.status {
             Status::KnownBad => format!("{} (known bad)", row.verdict),
-            Status::Pass | Status::Broken => row.verdict.to_string(),
+            Status::Pass | Status::Reported | Status::Broken => row.verdict.to_string(),
         };
         table.add_row([
             row.pool.clone(),
@@ -86,6 +89,13 @@ fn known_bad(out: &mut dyn Write, rows: &[&Row], repeat: &Repeat) -> io::Result<
     causes.iter().try_for_each(|(pool, scenarios, detail)| broken(out, pool, scenarios, detail, repeat))
 }
 
+/// What a scenario saw that is nobody's promise.
+fn not_judged(out: &mut dyn Write, row: &Row) -> io::Result<()> {
+    writeln!(out, "{} · {}: {}", row.pool, row.scenario, row.verdict)?;
+    row.seen.iter().try_for_each(|seen| writeln!(out, "  {}", seen_line(seen)))?;
+    writeln!(out, "  scope: {}\n", row.scope)
+}
+
 fn broken(out: &mut dyn Write, pool: &str, scenarios: &[&str], detail: &Detail, repeat: &Repeat) -> io::Result<()> {
     let known = if detail.status == Status::KnownBad { " (known bad)" } else { "" };
     writeln!(out, "{pool} · {}: {}{known}", scenarios.join(", "), detail.verdict)?;
@@ -120,9 +130,13 @@ fn broken(out: &mut dyn Write, pool: &str, scenarios: &[&str], detail: &Detail, 
 fn summary(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     let count = |status| report.rows.iter().filter(|row| row.status == status).count();
     let runs: usize = report.rows.iter().map(|row| row.runs).sum();
+    let not_judged = match count(Status::Reported) {
+        0 => String::new(),
+        count => format!(", {count} not judged"),
+    };
     writeln!(
         out,
-        "{} rows ({runs} runs) in {}: {} no failure found, {} known bad, {} broken",
+        "{} rows ({runs} runs) in {}: {} no failure found, {} known bad, {} broken{not_judged}",
         report.rows.len(),
         human(report.wall_time),
         count(Status::Pass),

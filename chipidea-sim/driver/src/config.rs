@@ -11,7 +11,7 @@ pub enum DqhSource {
     /// One by one from the pool `ci_hw_qh`, as ci_hdrc does (`init_eps`). The controller takes them for an array.
     #[default]
     Pool,
-    /// An array, aligned to 2 KiB, in coherent memory of its own, as boot loaders have it.
+    /// An array, aligned to 2 KiB, in coherent memory of its own, as boot loaders and Linux's fsl_udc_core have it.
     Static,
 }
 

@@ -43,6 +43,8 @@ faults! {
     NoZeroLengthPacket = "no-zlp", "no empty packet ends a transfer of full packets";
     ResidueIgnored = "residue-ignored", "the bytes that a dTD did not move count as moved";
     PendingLost = "pending-lost", "the dTD retired last is forgotten when its endpoint's queue ends";
+    NotUnwound = "not-unwound", "of a request that could not be queued the dTDs and the mapping stay";
+    LostRequest = "lost-request", "a request that could not be queued is neither refused nor given back";
     // Endpoints and races.
     WrongMaxPacket = "wrong-max-packet", "every dQH has a maximum packet length of 64";
     NoIos = "no-ios", "a SETUP does not interrupt (IOS)";

@@ -72,7 +72,7 @@ impl Seen {
     /// Whether nothing was wrong.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        self.verdict == Verdict::NoFailureFound
+        matches!(self.verdict, Verdict::NoFailureFound | Verdict::NotJudged)
     }
 
     fn clean() -> Self {
@@ -95,7 +95,7 @@ impl Seen {
         let names = run.findings.iter().map(|finding| finding.name().to_owned()).collect();
         let finding = run.first_finding().map(noticed);
         let how = match run.verdict {
-            Verdict::NoFailureFound => None,
+            Verdict::NoFailureFound | Verdict::NotJudged => None,
             Verdict::Inconclusive => run.failure.as_ref().map(|failure| How::Error(failure.to_string())),
             Verdict::ClientAssumptionViolated | Verdict::PoolContractViolated => finding,
         };

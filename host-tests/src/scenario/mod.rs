@@ -1,6 +1,8 @@
 //! Scenarios: what is done with a board and a host, and what must come of it.
 
+mod aged;
 mod bootloader_to_ethernet;
+mod fail_alloc;
 mod fastboot;
 mod foreign_in;
 mod network;
@@ -10,6 +12,7 @@ mod script;
 mod short_packets;
 mod stall;
 mod suspend;
+pub(crate) mod two_pages;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,6 +20,7 @@ use std::pin::Pin;
 use pool::Metadata;
 use usb::Speed;
 
+use crate::driver::Client;
 use crate::session::Session;
 use crate::verdict::Failure;
 
@@ -80,6 +84,17 @@ pub trait Scenario: Send + Sync {
         &[Speed::Full, Speed::High]
     }
 
+    /// Whether what comes of it is judged. One that is not reports what it saw by [`Session::note`], and only what the pool
+    /// itself breaks is broken.
+    fn is_judged(&self) -> bool {
+        true
+    }
+
+    /// Its own client of the pool with a device of its own, if the driver under test has no part in it.
+    fn client(&self) -> Option<Client> {
+        None
+    }
+
     /// Runs it. Time is virtual: a sleep costs nothing, and nothing may wait for another thread or process.
     fn run<'a>(&'a self, session: &'a Session) -> Outcome<'a>;
 }
@@ -97,6 +112,9 @@ pub fn table() -> Vec<Box<dyn Scenario>> {
         Box::new(suspend::Suspend),
         Box::new(short_packets::ShortPackets),
         Box::new(foreign_in::ForeignIn),
+        Box::new(fail_alloc::FailAlloc),
+        Box::new(aged::Aged),
+        Box::new(two_pages::TwoPages),
     ];
     table.extend(raced::table());
     table

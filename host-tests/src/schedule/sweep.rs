@@ -6,7 +6,8 @@ use std::ops::ControlFlow;
 use pool::Finding;
 
 use super::{Deed, Schedule, Step};
-use crate::bench::{Bench, BenchError};
+use crate::bench::Bench;
+use crate::error::BenchError;
 use crate::random::Random;
 use crate::run::Run;
 use crate::scenario::Scenario;

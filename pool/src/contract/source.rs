@@ -1,12 +1,12 @@
 //! A page source that fails when it is told to, and notices who would sleep.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use bus::DmaAddr;
+use bus::{CpuAddr, DmaAddr};
 use parking_lot::Mutex;
 
 use crate::page::{PageAllocator, PageError, PageSource, Pages};
@@ -129,6 +129,24 @@ impl Probe {
         state.other = Some(other);
     }
 
+    /// DMA addresses of runs that are out.
+    pub(super) fn outstanding(&self) -> BTreeSet<u64> {
+        self.state.lock().out.keys().copied().collect()
+    }
+
+    /// Takes back every run but these, of pools that are used no more.
+    pub(super) fn take_back_all_but(&self, kept: &BTreeSet<u64>) {
+        let mut state = self.state.lock();
+        state.out.retain(|&dma, &mut len| {
+            let stays = kept.contains(&dma);
+            if !stays {
+                // The allocator knows a run by its device's address.
+                self.pages.free(Pages { cpu: CpuAddr(0), dma: DmaAddr(dma), len });
+            }
+            stays
+        });
+    }
+
     /// Runs that are out.
     pub(super) fn out(&self) -> usize {
         self.state.lock().out.len()
@@ -151,12 +169,13 @@ impl Probe {
     }
 }
 
-impl PageSource for Probe {
-    fn page_size(&self) -> u64 {
-        self.pages.page_size()
-    }
-
-    fn alloc(&self, len: u64, flags: Flags) -> Result<Pages, PageError> {
+impl Probe {
+    fn alloc_from(
+        &self,
+        source: impl FnOnce(&PageAllocator) -> Result<Pages, PageError>,
+        len: u64,
+        flags: Flags,
+    ) -> Result<Pages, PageError> {
         self.interrupted();
         let mut state = self.state.lock();
         if state.atomic && flags.may_sleep {
@@ -166,12 +185,26 @@ impl PageSource for Probe {
             state.failed = true;
             return Err(PageError::Injected);
         }
-        let pages = self.pages.alloc(len, flags).inspect_err(|_| state.failed = true)?;
+        let pages = source(&self.pages).inspect_err(|_| state.failed = true)?;
         if let Some(left) = &mut state.left {
             *left -= 1;
         }
         state.out.insert(pages.dma.0, pages.len);
         Ok(pages)
+    }
+}
+
+impl PageSource for Probe {
+    fn page_size(&self) -> u64 {
+        self.pages.page_size()
+    }
+
+    fn alloc(&self, len: u64, flags: Flags) -> Result<Pages, PageError> {
+        self.alloc_from(|pages| pages.alloc(len, flags), len, flags)
+    }
+
+    fn alloc_highest(&self, len: u64, flags: Flags) -> Result<Pages, PageError> {
+        self.alloc_from(|pages| pages.alloc_highest(len, flags), len, flags)
     }
 
     fn free(&self, pages: Pages) {

@@ -121,6 +121,12 @@ impl Ledger {
         live
     }
 
+    /// Bytes in the pages that pools hold, with free blocks in them or without.
+    #[must_use]
+    pub fn pool_memory(&self) -> u64 {
+        self.state.lock().map.pool_pages().map(|page| page.len).sum()
+    }
+
     /// Mappings in use: address and length.
     #[must_use]
     pub fn live_mappings(&self) -> Vec<(DmaAddr, u64)> {
@@ -136,6 +142,22 @@ impl Ledger {
         let mut named = state.pools.iter().filter(|pool| pool.name == name);
         let pool = named.clone().find(|pool| pool.state != PoolState::Gone).or_else(|| named.next())?;
         Some(AddressOrder::of(&pool.first))
+    }
+
+    /// Where the driver's objects of the kind called `name` are, by index, and the pool that each came from.
+    #[must_use]
+    pub fn claims_of(&self, name: &str) -> Vec<(u32, DmaAddr, Option<String>)> {
+        let state = self.state.lock();
+        let pools = state.map.pool_pages().flat_map(|page| page.blocks().iter().map(move |block| (page.pool, block)));
+        let in_pools = pools.filter(|(_, block)| block.is_live()).filter_map(|(pool, block)| {
+            Some((block.owner?, DmaAddr(block.start), Some(state.pools[pool].name.clone())))
+        });
+        let mapped = state.map.mappings().flat_map(|mapping| &mapping.claims);
+        let in_mappings = mapped.map(|&(start, _, owner)| (owner, DmaAddr(start), None));
+        let named = in_pools.chain(in_mappings).filter(|(owner, ..)| owner.kind.name == name);
+        let mut claims: Vec<_> = named.map(|(owner, at, pool)| (owner.index, at, pool)).collect();
+        claims.sort_by_key(|&(index, at, _)| (index, at));
+        claims
     }
 
     /// The driver's claim on the object that begins at or contains `addr`.

@@ -10,8 +10,8 @@ use crate::page::Pages;
 use crate::policy::Policy;
 use crate::pool::{Block, Geometry};
 
-/// First allocations of a pool that are remembered for its order.
-const REMEMBERED: usize = 64;
+/// First allocations of a pool that are remembered for its order: enough for a table that spans two pages.
+const REMEMBERED: usize = 128;
 
 /// A pool's number in the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,11 @@ impl Ledger {
                 PoolId(state.pools.len() - 1)
             }
         }
+    }
+
+    /// Forgets what the pool handed out so far: its order is that of what follows.
+    pub(crate) fn order_begins(&self, id: PoolId) {
+        self.state.lock().pools[id.0].first.clear();
     }
 
     /// Records that the pool is being destroyed: pages that go take their blocks with them.

@@ -1,10 +1,15 @@
 //! Pool policies: values with a name, in one table.
 
+mod checked;
 mod external_bitmap;
 mod external_list;
+mod high;
 mod index_stack;
 mod linked;
+mod named;
 mod page_list;
+mod scatter;
+mod shuffle;
 mod slots;
 
 use std::borrow::Cow;
@@ -15,6 +20,8 @@ use crate::error::{CreateError, DestroyError};
 use crate::memory::Memory;
 use crate::page::PageSource;
 use crate::pool::{Geometry, Metadata, Pool};
+
+pub use named::{NameError, by_name, families, hostile};
 
 /// Makes a pool from memory, a page source and what the driver asks for.
 pub type Create =
@@ -36,6 +43,9 @@ pub struct Policy {
     /// Whether it never hands out a block that ends just at a boundary or the end of a page, unless it is the only one
     /// (Linux up to 6.3, `pool_initialise_page`).
     pub loses_last: bool,
+    /// Whether it asks for pages at the highest addresses ([`PageSource::alloc_highest`]): what it shows depends on the
+    /// device's DMA mask.
+    pub goes_high: bool,
     /// Smallest block in bytes.
     pub smallest: u64,
     /// What identifies its code, for verdicts: a hash of the source text, or words.
@@ -62,6 +72,7 @@ impl Policy {
             about: about.into(),
             metadata,
             loses_last: false,
+            goes_high: false,
             smallest,
             fingerprint,
             create: Arc::new(create),
@@ -85,7 +96,7 @@ impl Policy {
     }
 }
 
-/// Every built-in policy, the oldest first.
+/// Every built-in policy of Linux's kind, the oldest first. The [`hostile`] ones are not among them.
 #[must_use]
 pub fn table() -> Vec<Policy> {
     vec![
@@ -96,12 +107,6 @@ pub fn table() -> Vec<Policy> {
         external_bitmap::policy().of_source(concat!(include_str!("external_bitmap.rs"), include_str!("slots.rs"))),
         index_stack::policy().of_source(concat!(include_str!("index_stack.rs"), include_str!("slots.rs"))),
     ]
-}
-
-/// The built-in policy of that name.
-#[must_use]
-pub fn by_name(name: &str) -> Option<Policy> {
-    table().into_iter().find(|policy| policy.name == name)
 }
 
 /// The error of a destroy while the pool's count is not 0. It is negative if more was freed than handed out.

@@ -3,6 +3,7 @@
 mod blame;
 mod driver;
 mod ends;
+mod hostile;
 mod leaks;
 mod ledger;
 mod machine;
@@ -10,6 +11,7 @@ mod mappings;
 mod model;
 mod policies;
 mod rogue;
+mod shared;
 mod sources;
 mod threads;
 

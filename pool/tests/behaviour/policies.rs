@@ -30,7 +30,7 @@ fn the_table_has_every_policy_oldest_first() {
     let names: Vec<_> = policy::table().into_iter().map(|policy| policy.name).collect();
     assert_eq!(names, ["page-list", "linked-descending", "linked", "external-list", "external-bitmap", "index-stack"]);
     assert_eq!(Policy::current().name, "linked");
-    assert!(policy::by_name("linkd").is_none());
+    assert!(policy::by_name("linkd").is_err());
 }
 
 #[test]

@@ -305,3 +305,21 @@ fn descriptor_words_are_preemption_points() {
     let odd = cpu.offset(2);
     assert_eq!(api.load_u32(odd), Err(CpuFault { cpu: odd, len: 4 }));
 }
+
+#[test]
+fn orders_are_read_as_people_write_them() {
+    for (text, order) in [
+        ("forward", PageOrder::Forward),
+        ("backward", PageOrder::Backward),
+        ("scattered", PageOrder::Scattered(0)),
+        ("scattered:7", PageOrder::Scattered(7)),
+    ] {
+        assert_eq!(text.parse(), Ok(order));
+    }
+    for text in
+        ["", "Forward", "forward:1", "scattered:", "scattered:x", "scattered:+1", "scattered:18446744073709551616"]
+    {
+        let error = text.parse::<PageOrder>().expect_err("no order").to_string();
+        assert!(error.starts_with(&format!("`{text}` is no order of pages")), "{error}");
+    }
+}

@@ -34,7 +34,7 @@ fn hammer(machine: &Machine, pool: &DmaPool, who: u8, start: &Barrier) {
 
 #[test]
 fn two_threads_share_every_pool() {
-    for policy in policy::table() {
+    for policy in policy::table().into_iter().chain(policy::hostile()) {
         let machine = Machine::new();
         let before = machine.pages.free_pages();
         let pool = machine.pool(&policy, geometry(SIZE, 16, 0));

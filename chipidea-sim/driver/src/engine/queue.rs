@@ -26,6 +26,7 @@ impl Engine {
     pub fn submit(&mut self, address: EndpointAddress, request: Request) -> Result<(), SubmitError> {
         match self.try_submit(address, request) {
             Ok(()) => Ok(()),
+            Err((EngineError::Alloc(_), _)) if self.has(Fault::LostRequest) => Ok(()),
             Err((error, request)) => Err(SubmitError { error, request }),
         }
     }
@@ -246,6 +247,9 @@ impl Engine {
 
     /// Undoes a request that could not be linked.
     fn unwind(&mut self, address: EndpointAddress, queued: Queued) -> Request {
+        if self.has(Fault::NotUnwound) {
+            return queued.request;
+        }
         self.free_last(address, queued.descriptors);
         if let Some(buffer) = queued.buffer {
             self.dma.unmap_single(buffer.dma);

@@ -41,6 +41,13 @@ impl Exercise<'_> {
     /// Every kind of wrong free, each on a pool of its own; what is refused changes nothing. Pools without a ledger: it would
     /// hold the driver responsible for what comes after a wrong free.
     pub(super) fn refused_frees(&mut self, geometry: Geometry) {
+        // A pool that is destroyed with a block in use may keep its pages.
+        let before = self.probe.outstanding();
+        self.each_refused_free(geometry);
+        self.probe.take_back_all_but(&before);
+    }
+
+    fn each_refused_free(&mut self, geometry: Geometry) {
         let Some(untouched) = self.used(geometry).map(|used| self.afterwards(&used)) else { return };
         for wrong in [Wrong::Double, Wrong::Foreign, Wrong::Interior, Wrong::Mismatched] {
             let (Some(used), Some(other)) = (self.used(geometry), self.used(geometry)) else { return };

@@ -1,0 +1,62 @@
+//! The defects on record.
+//!
+//! The old pool never hands out the last block of a page: there is a gap before the next one. A pool that descends makes no
+//! array at all. Where pages come backward, the second lies below the first whatever the pool does, and behind the first
+//! memory ends.
+
+use pool::PageOrder;
+
+use super::{CLIENT, NAME};
+use crate::record::{InSlot, Record};
+
+const FORWARD: &[PageOrder] = &[PageOrder::Forward];
+const BACKWARD: &[PageOrder] = &[PageOrder::Backward];
+const OUTSIDE: &[&str] = &["LayoutContract", "OutsideBlocks"];
+const OUTSIDE_AND_UNMAPPED: &[&str] = &["LayoutContract", "OutsideBlocks", "Unmapped"];
+const FREED: &[&str] = &["LayoutContract", "ReadOfFreedBlock", "Unmapped", "WriteToFreedBlock"];
+const UNMAPPED: &[&str] = &["LayoutContract", "Unmapped"];
+
+/// What the client says when so many entries are answered, of those of a page and a half.
+macro_rules! answered {
+    ($answered:literal of $count:literal) => {
+        concat!($answered, " of ", $count, " entries are answered")
+    };
+}
+
+/// The records of one page size, with `$page` entries in a page.
+macro_rules! with_pages {
+    (
+        $bytes:literal, $page:literal, last $last:literal, entries $count:literal,
+        all but one $most:literal, descending $descending:literal
+    ) => {
+        [
+            record("page-list", &[$bytes], FORWARD, answered!($most of $count), ($last, InSlot::NoBlock), OUTSIDE),
+            record("linked-descending", &[$bytes], FORWARD, answered!($descending of $count), (1, InSlot::FreeBlock), FREED),
+            record("page-list", &[$bytes], BACKWARD, answered!($last of $count), ($last, InSlot::NoBlock), OUTSIDE_AND_UNMAPPED),
+            record("linked-descending", &[$bytes], BACKWARD, answered!(1 of $count), (1, InSlot::Unmapped), UNMAPPED),
+            record("linked", &[$bytes], BACKWARD, answered!($page of $count), ($page, InSlot::Unmapped), UNMAPPED),
+            record("external-list", &[$bytes], BACKWARD, answered!($page of $count), ($page, InSlot::Unmapped), UNMAPPED),
+            record("external-bitmap", &[$bytes], BACKWARD, answered!($page of $count), ($page, InSlot::Unmapped), UNMAPPED),
+            record("index-stack", &[$bytes], BACKWARD, answered!($page of $count), ($page, InSlot::Unmapped), UNMAPPED),
+        ]
+    };
+}
+
+const fn record(
+    pool: &'static str,
+    page_sizes: &'static [u64],
+    page_orders: &'static [PageOrder],
+    error: &'static str,
+    (slot, found): (u32, InSlot),
+    findings: &'static [&'static str],
+) -> Record {
+    let (driver, scenario, endpoints) = (CLIENT, NAME, None);
+    Record { pool, driver, scenario, endpoints, page_sizes, page_orders, error, slot, found, findings }
+}
+
+/// By page size.
+pub(crate) const RECORDS: &[[Record; 8]] = &[
+    with_pages!(4096, 4, last 3, entries 6, all but one 5, descending 3),
+    with_pages!(16384, 16, last 15, entries 24, all but one 23, descending 9),
+    with_pages!(65536, 64, last 63, entries 96, all but one 95, descending 33),
+];
