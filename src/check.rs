@@ -8,10 +8,14 @@ use crate::cli::{Check, Machine};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::names::find;
+use crate::observed;
 use crate::progress::Progress;
 use crate::report;
 
 pub(crate) fn check(out: &mut dyn Write, arguments: &Check) -> Result<Exit, Error> {
+    if let Some(file) = &arguments.observed {
+        return observed::check(out, file, arguments.quiet);
+    }
     let Machine { page_size, cpu_base, seed } = arguments.machine;
     let mut options = CheckOptions {
         endpoints: arguments.endpoints.into_iter().collect(),

@@ -6,6 +6,7 @@ mod error;
 mod exit;
 mod list;
 mod names;
+mod observed;
 mod output;
 mod progress;
 mod report;

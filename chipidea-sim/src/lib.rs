@@ -92,7 +92,7 @@ mod ulpi;
 pub use config::{Config, Layout};
 pub use controller::Chipidea;
 pub use kinds::{BUFFER, DQH, DTD};
-pub use layout::ENDPTLISTADDR;
+pub use layout::{CI_HW_QH, ENDPTLISTADDR};
 pub use register_map::{Register, WriteMasks};
 pub use trace::{Refused, RegisterEvent};
 pub use traffic::{Section, Traffic};

@@ -38,6 +38,7 @@ mod irq;
 mod live;
 mod machine;
 mod net;
+mod observed;
 #[cfg(target_os = "linux")]
 mod paced;
 mod payload;
@@ -73,6 +74,7 @@ pub use contract::CONTRACT;
 pub use driver::{DriverFactory, DriverSide};
 pub use live::{LiveBoard, LiveBus, LiveDevice, LiveError, LiveEvents};
 pub use net::HostStack;
+pub use observed::{LAYOUTS, Observed};
 pub use record::{Record, Status, record_of, status};
 pub use row::{Detail, Row};
 pub use run::{Exercised, LogLine, NOT_EXERCISED, Run, Scope, Variant};

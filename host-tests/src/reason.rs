@@ -43,6 +43,13 @@ fn lines(run: &Run) -> Vec<String> {
 
 /// Register, slot, both names, both addresses, the pool's order, and what came of it.
 fn layout(run: &Run, finding: &LayoutFinding) -> Vec<String> {
+    let mut lines = broken_layout(finding, &run.assumed_by);
+    lines.push(format!("in the model: {}", consequence(run, finding)));
+    lines
+}
+
+/// Register, slot, both names, both addresses, the pool's order.
+pub(crate) fn broken_layout(finding: &LayoutFinding, assumed_by: &str) -> Vec<String> {
     let LayoutFinding { contract, written, effective, slot, expected_at, found, was_zero, claimed_at, order } = finding;
     let wanted = bus::Owner::new(contract.kind, *slot);
     let masked = if written == effective {
@@ -65,7 +72,6 @@ fn layout(run: &Run, finding: &LayoutFinding) -> Vec<String> {
     vec![
         format!("{} = {written}{masked}", contract.register),
         format!("slot {slot} is {wanted} to the device; at {expected_at} is {found}{zeroed}; {claim}"),
-        format!("{handed}; {} assumed {}", run.assumed_by, contract.statement),
-        format!("in the model: {}", consequence(run, finding)),
+        format!("{handed}; {assumed_by} assumed {}", contract.statement),
     ]
 }
