@@ -3,6 +3,7 @@
 mod bisect;
 mod exit_status;
 mod formats;
+mod observed;
 mod readme;
 #[cfg(target_os = "linux")]
 mod serve;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use bus::PoolLayout;
-use pool::observed::{self, Access, Event, LayoutJudged, Log, Noted, PoolSeen, Report, What};
+use pool::observed::{self, Access, End, Event, LayoutJudged, Log, Noted, PoolSeen, Report, What};
 use pool::{Blame, Finding};
 
 use crate::reason::broken_layout;
@@ -89,7 +89,8 @@ fn verdict(report: &Report) -> Verdict {
 fn reasons(report: &Report) -> Vec<String> {
     if report.findings.is_empty() && report.pools.iter().all(|pool| pool.handed_out == 0) {
         return vec![
-            "the log shows no block that a pool handed out: is it what pool/observe/kprobe-events.sh prints?".to_owned(),
+            "the log shows no block that a pool handed out: is it what pool/observe/kprobe-events.sh prints?"
+                .to_owned(),
         ];
     }
     let mut reasons: Vec<String> = report.findings.iter().take(TOLD).flat_map(reason).collect();
@@ -113,35 +114,44 @@ fn reason(noted: &Noted) -> Vec<String> {
 
 /// A pool in two lines: what it did, and in which order.
 fn pool(pool: &PoolSeen) -> [String; 2] {
-    let PoolSeen { name, created, destroyed, known, handed_out, refused, freed, in_use, holders, order, steps } = pool;
+    let PoolSeen { name, created, end, known, handed_out, refused, freed, in_use, holders, order, steps } = pool;
     let since = if *created { "created in the log" } else { "creation not seen" };
     let of = |value: Option<u64>, what: &str| value.map_or_else(String::new, |value| format!(", {what} {value}"));
     let geometry = [of(known.size, "size"), of(known.align, "align"), of(known.boundary, "boundary")].concat();
-    let end = if *destroyed { "when it was destroyed" } else { "at the end" };
-    let refused = if *refused > 0 { format!(", {refused} allocations got none") } else { String::new() };
-    let mut first =
-        format!("pool {name} ({since}{geometry}): {handed_out} blocks handed out, {freed} taken back, {in_use} in use {end}{refused}");
+    let end = match end {
+        End::Destroyed => "when it was destroyed",
+        End::Gap => "where the log has a gap",
+        End::Log => "at the end",
+    };
+    let handed_out = blocks(*handed_out);
+    let mut did =
+        format!("pool {name} ({since}{geometry}): {handed_out} handed out, {freed} taken back, {in_use} in use {end}");
+    if *refused > 0 {
+        did += &format!(", {refused} refused");
+    }
     if let [(caller, most), rest @ ..] = &holders[..] {
-        first += &format!("; {most} allocated by {caller}");
+        did += &format!("; {most} allocated by {caller}");
         let others: usize = rest.iter().map(|(_, count)| count).sum();
         if others > 0 {
-            first += &format!(", {others} by others");
+            did += &format!(", {others} by others");
         }
     }
-    [first, format!("pool {name}: first {order}; {steps}")]
+    [did, format!("pool {name}: {order}; {steps}")]
+}
+
+fn blocks(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "block" } else { "blocks" })
 }
 
 fn layout(judged: &LayoutJudged) -> String {
     let PoolLayout { pool, contract, assumed_by } = judged.layout;
-    let objects = judged.objects;
+    let objects = blocks(judged.objects);
     match &judged.held {
-        Ok(true) => format!(
-            "layout {}: the {objects} blocks of pool {pool} lie as {assumed_by} assumes: {}",
-            contract.register, contract.statement
-        ),
-        Ok(false) => format!(
-            "layout {}: the {objects} blocks of pool {pool} do not lie as {assumed_by} assumes: {}",
-            contract.register, contract.statement
+        Ok(held) => format!(
+            "layout {}: the first {objects} of pool {pool} {} as {assumed_by} assumes: {}",
+            contract.register,
+            if *held { "lie" } else { "do not lie" },
+            contract.statement
         ),
         Err(why) => format!("layout {}: not judged, as of pool {pool} {why}", contract.register),
     }
@@ -150,13 +160,19 @@ fn layout(judged: &LayoutJudged) -> String {
 fn notes(log: &Log, report: &Report) -> Vec<String> {
     let mut notes = Vec::new();
     if log.overwritten > 0 {
-        notes.push(format!("{} events before the first line were overwritten: a larger buffer keeps them", log.overwritten));
+        notes.push(format!(
+            "{} events before the first line were overwritten: a larger buffer keeps them",
+            log.overwritten
+        ));
     }
     if log.lost > 0 {
         notes.push(format!("{} events were lost: what was in use before is not known behind them", log.lost));
     }
     if log.out_of_order > 0 {
-        notes.push(format!("{} lines were not in the order of their times, by which they were sorted", log.out_of_order));
+        notes.push(format!(
+            "{} lines were not in the order of their times, by which they were sorted",
+            log.out_of_order
+        ));
     }
     if let Some((number, text, why)) = &log.first_garbled {
         let lines = if log.garbled == 1 { "line" } else { "lines" };
@@ -165,7 +181,9 @@ fn notes(log: &Log, report: &Report) -> Vec<String> {
     }
     if report.excused_frees > 0 {
         let count = report.excused_frees;
-        notes.push(format!("{count} blocks were freed that the log does not show handed out: that was before it, or in a gap"));
+        notes.push(format!(
+            "{count} blocks were freed that the log does not show handed out: that was before it, or in a gap"
+        ));
     }
     if report.beyond > 0 {
         notes.push(format!("{} blocks would end behind the last address, and were passed over", report.beyond));
@@ -214,9 +232,11 @@ mod tests {
 
     #[test]
     fn the_pool_is_to_blame_before_its_client() {
-        let twice = "1 create pool=1 size=64\n2 alloc pool=1 cpu=0x1000 dma=0x9000\n3 alloc pool=1 cpu=0x1000 dma=0x9000\n";
+        let twice =
+            "1 create pool=1 size=64\n2 alloc pool=1 cpu=0x1000 dma=0x9000\n3 alloc pool=1 cpu=0x1000 dma=0x9000\n";
         assert_eq!(Observed::of(twice).verdict, Verdict::PoolContractViolated);
-        let freed = "1 create pool=1 size=64\n2 alloc pool=1 cpu=0x1000 dma=0x9000\n3 free pool=1 cpu=0x1000 dma=0x9040\n";
+        let freed =
+            "1 create pool=1 size=64\n2 alloc pool=1 cpu=0x1000 dma=0x9000\n3 free pool=1 cpu=0x1000 dma=0x9040\n";
         let observed = Observed::of(freed);
         assert_eq!(observed.verdict, Verdict::ClientAssumptionViolated);
         assert!(observed.reasons[0].starts_with("line 3: the driver freed"), "{:?}", observed.reasons);

@@ -109,7 +109,8 @@ impl Map {
     }
 
     fn frame(&self, addr: u64) -> Option<&Frame> {
-        let in_memory = self.spans.iter().find_map(|(base, frames)| frames.get((addr.checked_sub(*base)? / FRAME) as usize));
+        let in_memory =
+            self.spans.iter().find_map(|(base, frames)| frames.get((addr.checked_sub(*base)? / FRAME) as usize));
         in_memory.or_else(|| self.elsewhere.get(&(addr / FRAME)))
     }
 

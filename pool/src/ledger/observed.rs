@@ -43,7 +43,9 @@ impl Ledger {
     /// Records that pages of an idle pool in this memory are not its own any more.
     pub(crate) fn page_given_up(&self, id: PoolId, start: DmaAddr, len: u64) {
         let mut state = self.state.lock();
-        state.map.remove_observed_pages(|page| page.pool == id.0 && page.base < start.0 + len && start.0 < page.base + page.len);
+        state.map.remove_observed_pages(|page| {
+            page.pool == id.0 && page.base < start.0 + len && start.0 < page.base + page.len
+        });
     }
 
     /// Whether it was seen that the pool handed out a block which begins at `addr` or is around it.

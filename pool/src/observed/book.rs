@@ -4,18 +4,16 @@ use std::collections::{BTreeMap, BTreeSet, btree_map};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bus::{CpuAddr, DmaAddr, Owner, PoolLayout, Watch};
+use bus::{CpuAddr, DmaAddr, LayoutContract, Owner, PoolLayout, Watch};
 
 use super::event::{Event, What};
 use super::pools::{Assigned, Instance};
-use super::report::{LayoutJudged, Noted, PoolSeen, Report};
+use super::report::{End, LayoutJudged, Noted, PoolSeen, Report};
 use super::steps::Steps;
 use crate::finding::{Finding, Promise};
 use crate::ledger::{AddressOrder, Ledger, PoolId};
 use crate::page::Pages;
 use crate::pool::Block;
-
-pub use super::report::Ordered;
 
 /// First allocations of a pool that are remembered for its order.
 const REMEMBERED: usize = 64;
@@ -45,6 +43,8 @@ pub(super) struct Book<'a> {
     looked_at: Vec<(u64, usize)>,
     /// For each instance, since its first event.
     open: BTreeMap<usize, Open>,
+    /// Each instance of which nothing more is told.
+    closed: BTreeMap<usize, PoolSeen>,
     /// Blocks in use, by the processor's address: end, instance and begin for the device. Of all spaces: there a block of
     /// one device may have another's DMA address, but never its memory.
     in_use: BTreeMap<u64, (u64, usize, DmaAddr)>,
@@ -85,6 +85,7 @@ impl<'a> Book<'a> {
             spaces: (0..assigned.spaces).map(|_| Ledger::of_log()).collect(),
             looked_at: vec![(0, 0); assigned.spaces],
             open: BTreeMap::new(),
+            closed: BTreeMap::new(),
             in_use: BTreeMap::new(),
             report: Report { beyond: assigned.beyond, ..Report::default() },
         }
@@ -102,16 +103,20 @@ impl<'a> Book<'a> {
         }
         self.note(index, Some(event));
         if event.what == What::Destroy {
-            self.close(index, true);
+            self.close(index, End::Destroyed);
         }
     }
 
     /// Forgets which blocks are in use: something happened that nobody knows.
     pub(super) fn gap(&mut self) {
+        self.close_all(End::Gap);
+    }
+
+    fn close_all(&mut self, end: End) {
         while let Some((&index, _)) = self.open.first_key_value() {
             self.judge_layout(index);
             self.note(index, None);
-            self.close(index, false);
+            self.close(index, end);
         }
     }
 
@@ -124,9 +129,8 @@ impl<'a> Book<'a> {
             self.report.accesses.elsewhere += 1;
             return;
         };
-        let of_id = |(index, open): (&usize, &Open)| {
-            (open.id == id && self.instances[*index].space == space).then_some(*index)
-        };
+        let of_id =
+            |(index, open): (&usize, &Open)| (open.id == id && self.instances[*index].space == space).then_some(*index);
         let Some(index) = self.open.iter().find_map(of_id) else { return };
         if !self.instances[index].created {
             self.report.accesses.before_log += 1;
@@ -141,7 +145,8 @@ impl<'a> Book<'a> {
 
     /// What came of it.
     pub(super) fn end(mut self) -> Report {
-        self.gap();
+        self.close_all(End::Log);
+        self.report.pools = self.closed.into_values().collect();
         self.report.findings_total = self.spaces.iter().map(|ledger| ledger.findings_total()).sum();
         self.report
     }
@@ -212,7 +217,8 @@ impl<'a> Book<'a> {
     fn overlapped(&self, index: usize, block: Block) -> Option<String> {
         let end = block.cpu.0.saturating_add(self.instances[index].geometry().size);
         let below = self.in_use.range(..end).next_back();
-        let (start, &(_, other, dma)) = below.filter(|&(_, &(other_end, other, _))| other_end > block.cpu.0 && other != index)?;
+        let (start, &(_, other, dma)) =
+            below.filter(|&(_, &(other_end, other, _))| other_end > block.cpu.0 && other != index)?;
         let (other, start) = (&self.instances[other].name, CpuAddr(*start));
         Some(format!("{} / {} is the memory of {start} / {dma}, in use by pool {other}", block.cpu, block.dma))
     }
@@ -241,17 +247,19 @@ impl<'a> Book<'a> {
     }
 
     fn free(&mut self, index: usize, block: Block) {
-        self.judge_layout(index);
         let created = self.instances[index].created;
         let ledger = Arc::clone(self.ledger(index));
+        let Some(open) = self.open.get_mut(&index) else { return };
+        let is_known = open.strayed.contains(&block.dma) || ledger.has_handed_out(open.id, block.dma);
+        open.began_late |= !created && !is_known;
+        self.judge_layout(index);
         let Some(open) = self.open.get_mut(&index) else { return };
         open.freed += 1;
         open.callers.remove(&block.dma);
         if open.strayed.remove(&block.dma) {
             return;
         }
-        if !created && !ledger.has_handed_out(open.id, block.dma) {
-            open.began_late = true;
+        if !created && !is_known {
             self.report.excused_frees += 1;
         } else if ledger.freed(open.id, block) {
             self.in_use.remove(&block.cpu.0);
@@ -281,12 +289,15 @@ impl<'a> Book<'a> {
         let Some(open) = self.open.get_mut(&index) else { return };
         let Some(LayoutSoFar { layout, base, objects }) = open.layout.take() else { return };
         let Some(base) = base else { return };
-        let held = if instance.whole && !open.began_late {
+        let missing = if instance.created { 0 } else { missing_before(layout.contract, &open.first) };
+        let held = if !instance.whole || open.began_late {
+            Err("the log does not show its first block".to_owned())
+        } else if missing > 0 {
+            Err(format!("the first {missing} blocks may have come before the log: no creation is in it"))
+        } else {
             let before = ledger.findings_total();
             ledger.layout(layout.contract, base, objects);
             Ok(ledger.findings_total() == before)
-        } else {
-            Err("the log does not show its first block".to_owned())
         };
         self.report.layouts.push(LayoutJudged { layout, objects: objects as usize, held });
     }
@@ -311,17 +322,17 @@ impl<'a> Book<'a> {
         }
     }
 
-    fn close(&mut self, index: usize, destroyed: bool) {
+    fn close(&mut self, index: usize, end: End) {
         let Some(open) = self.open.remove(&index) else { return };
         let instance = &self.instances[index];
         let ledger = &self.spaces[instance.space];
         let in_use = ledger.live_blocks_of(open.id).len() + open.strayed.len();
         ledger.pool_unobserved(open.id);
         self.in_use.retain(|_, (_, other, _)| *other != index);
-        self.report.pools.push(PoolSeen {
+        let seen = PoolSeen {
             name: instance.name.clone(),
             created: instance.created,
-            destroyed,
+            end,
             known: instance.known,
             handed_out: open.handed_out,
             refused: open.refused,
@@ -330,8 +341,16 @@ impl<'a> Book<'a> {
             holders: if in_use > 0 { holders(open.callers) } else { Vec::new() },
             order: AddressOrder::of(&open.first),
             steps: open.steps,
-        });
+        };
+        self.closed.insert(index, seen);
     }
+}
+
+/// Objects before these with which they would lie as the contract wants; 0 if none need be missing, or no number helps.
+fn missing_before(contract: &LayoutContract, objects: &[DmaAddr]) -> u64 {
+    let beyond = objects.first().map_or(0, |first| first.0 & (contract.align - 1));
+    let follow = objects.windows(2).all(|pair| pair[1].0.wrapping_sub(pair[0].0) == contract.stride);
+    if follow && beyond.is_multiple_of(contract.stride) { beyond / contract.stride } else { 0 }
 }
 
 /// Who allocated how many of the blocks, the most first.

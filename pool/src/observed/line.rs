@@ -122,7 +122,8 @@ fn time(token: &str) -> Option<Duration> {
 
 /// A line without an event of ours: one of ftrace's others, or nothing that we know.
 fn other(text: &str, tokens: &[&str]) -> Line {
-    let stands_behind_time = |pair: &[&str]| pair[0].ends_with(':') && time(pair[0]).is_some() && pair[1].ends_with(':');
+    let stands_behind_time =
+        |pair: &[&str]| pair[0].ends_with(':') && time(pair[0]).is_some() && pair[1].ends_with(':');
     let Some(at) = tokens.windows(2).position(stands_behind_time) else {
         // What bpftrace says when it begins.
         let said = text.starts_with("Attach");

@@ -105,7 +105,8 @@ mod tests {
 
     #[test]
     fn processors_that_were_read_one_after_the_other_are_merged() {
-        let log = Log::read("2.0 free pool=1 cpu=1 dma=1\n3.0 alloc pool=1 cpu=1 dma=1\n1.0 alloc pool=1 cpu=1 dma=1\n");
+        let log =
+            Log::read("2.0 free pool=1 cpu=1 dma=1\n3.0 alloc pool=1 cpu=1 dma=1\n1.0 alloc pool=1 cpu=1 dma=1\n");
         assert_eq!(log.events().map(|event| event.line).collect::<Vec<_>>(), [3, 1, 2]);
         assert_eq!(log.out_of_order, 1);
     }

@@ -47,9 +47,9 @@ mod pools;
 mod report;
 mod steps;
 
-pub use book::{Access, Ordered};
-pub use event::{Event, What};
+pub use book::Access;
+pub use event::{Event, Known, What};
 pub use judge::judge;
 pub use log::{Log, Mark};
-pub use report::{LayoutJudged, Noted, PoolSeen, Report};
+pub use report::{End, LayoutJudged, Noted, Ordered, PoolSeen, Report};
 pub use steps::Steps;

@@ -61,8 +61,8 @@ pub struct PoolSeen {
     pub name: String,
     /// Whether its creation was seen.
     pub created: bool,
-    /// Whether its end was seen.
-    pub destroyed: bool,
+    /// Why nothing more of it is told.
+    pub end: End,
     /// What is known of it.
     pub known: Known,
     /// Blocks that it handed out.
@@ -79,6 +79,17 @@ pub struct PoolSeen {
     pub order: AddressOrder,
     /// The order of all of them, counted.
     pub steps: Steps,
+}
+
+/// Why nothing more of a pool is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It was destroyed.
+    Destroyed,
+    /// What happened then is not in the log.
+    Gap,
+    /// The log ends.
+    Log,
 }
 
 /// A layout contract that a pool was held against.
