@@ -153,7 +153,7 @@ fn layout(judged: &LayoutJudged) -> String {
             if *held { "lie" } else { "do not lie" },
             contract.statement
         ),
-        Err(why) => format!("layout {}: not judged, as of pool {pool} {why}", contract.register),
+        Err(why) => format!("layout {}: not judged, pool {pool}: {why}", contract.register),
     }
 }
 

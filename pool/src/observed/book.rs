@@ -293,7 +293,7 @@ impl<'a> Book<'a> {
         let held = if !instance.whole || open.began_late {
             Err("the log does not show its first block".to_owned())
         } else if missing > 0 {
-            Err(format!("the first {missing} blocks may have come before the log: no creation is in it"))
+            Err(format!("{missing} of its blocks may have come before the log: no creation is in it"))
         } else {
             let before = ledger.findings_total();
             ledger.layout(layout.contract, base, objects);
