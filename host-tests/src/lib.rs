@@ -64,6 +64,7 @@ mod witness;
 // Words of the crates below that the bench's own callers need.
 pub use bus::{CpuAddr, Trace};
 pub use gadgets;
+pub use pool::observed::{Access as ObservedAccess, Log as ObservedLog};
 pub use pool::{MemoryError, PageOrder, Policy, policy};
 pub use usb::Speed;
 pub use usb_host::PortPath;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
+use bus::{Trace, Watch};
 use parking_lot::Mutex;
 use scenarios::{
     LayoutWatch, LiveBoard, LiveBus, LiveDevice, LiveEvents, LogLine, STRIKE_INTERVAL, ServedController, VirtualBoard,
@@ -18,6 +19,7 @@ use crate::cache::Cache;
 use crate::config::BoardConfig;
 use crate::console::{Marker, is_fatal};
 use crate::error::BoardError;
+use crate::eyes::Eyes;
 use crate::folder;
 use crate::machine::{Boot, Machine};
 use crate::record::{Record, Side};
@@ -39,6 +41,7 @@ pub struct Board {
     /// QEMU's last word.
     said: Option<String>,
     patience: Duration,
+    eyes: Option<Arc<Eyes>>,
     signal: Arc<AtomicUsize>,
 }
 
@@ -98,7 +101,7 @@ impl Board {
         shown: Option<&VirtualBus>,
     ) -> Result<Self, BoardError> {
         let (sender, events) = mpsc::channel();
-        let (socket, controller) = controller(config, &record)?;
+        let (socket, controller, eyes) = controller(config, &record)?;
 
         let host = HostConfig {
             port: config.port.clone(),
@@ -135,6 +138,7 @@ impl Board {
             progress: Progress::Kernel,
             said: None,
             patience: config.patience,
+            eyes,
             signal: Arc::clone(&config.signal),
         })
     }
@@ -320,6 +324,11 @@ impl Board {
         &self.record
     }
 
+    /// What watches the controller, of a board that is observed.
+    pub(crate) fn eyes(&self) -> Option<Arc<Eyes>> {
+        self.eyes.clone()
+    }
+
     /// Waits for what `done` sees in the device and in what the user land says.
     fn wait<R>(
         &mut self,
@@ -366,6 +375,9 @@ impl Board {
                 Some(Marker::Failure(text)) if text.contains("can't change directory to") => {
                     return Err(BoardError::Kernel(format!("the modules are another kernel's: {text}")));
                 }
+                Some(Marker::Failure(text)) if text.starts_with("observe: ") => {
+                    return Err(BoardError::Kernel(format!("it does not log what its pools do: {text}")));
+                }
                 Some(Marker::Failure(text)) => return Err(BoardError::Board(text)),
                 None if is_fatal(&line) => {
                     // The record takes the rest.
@@ -407,7 +419,10 @@ impl Board {
 
 /// A controller at a socket in a folder of its own, which goes when QEMU has connected: nothing is left behind then,
 /// however this process ends.
-fn controller(config: &BoardConfig, record: &Record) -> Result<(PathBuf, ServedController), BoardError> {
+fn controller(
+    config: &BoardConfig,
+    record: &Record,
+) -> Result<(PathBuf, ServedController, Option<Arc<Eyes>>), BoardError> {
     let folder = folder::make().map_err(BoardError::system("no folder for the board's socket"))?;
     let socket = folder.path().join("chipidea");
     let (told, folder) = (record.clone(), Mutex::new(Some(folder)));
@@ -418,10 +433,14 @@ fn controller(config: &BoardConfig, record: &Record) -> Result<(PathBuf, ServedC
         told.add(Side::Qemu, event.to_string());
     };
     let told = record.clone();
-    let watch = Arc::new(LayoutWatch(move |line| told.add(Side::Device, line)));
-    let controller =
-        ServedController::start(&socket, config.glue, config.endpoints, config.trace.clone(), watch, tell)?;
-    Ok((socket, controller))
+    let watch: Arc<dyn Watch> = Arc::new(LayoutWatch(move |line| told.add(Side::Device, line)));
+    let eyes = config.observe.then(|| Eyes::new(config.trace.clone(), Arc::clone(&watch)));
+    let (trace, watch) = match &eyes {
+        Some(eyes) => (Trace::to(Arc::clone(eyes) as _), Arc::clone(eyes) as _),
+        None => (config.trace.clone(), watch),
+    };
+    let controller = ServedController::start(&socket, config.glue, config.endpoints, trace, watch, tell)?;
+    Ok((socket, controller, eyes))
 }
 
 /// What takes the console's lines.

@@ -20,9 +20,11 @@ mod cache;
 mod config;
 mod console;
 mod error;
+mod eyes;
 mod folder;
 mod machine;
 mod network;
+mod observe;
 mod record;
 
 pub use board::Board;
