@@ -86,6 +86,8 @@ keep() {
 
 define_by_histogram() {
     set_fields '$pool'
+    # The first return probe of a function fires first.
+    add "r:$group/alloc_time dma_pool_alloc" && add "r:$group/create_time dma_pool_create" || return 1
     add "p:$group/alloc_entry dma_pool_alloc pool=\$arg1:x64 handle=\$arg3:x64" &&
         add "r:$group/alloc_return dma_pool_alloc cpu=\$retval:x64" &&
         add "s:${group}_alloc u64 pool; u64 handle; u64 cpu; u64 caller" &&
@@ -129,6 +131,11 @@ start() {
     for event in create alloc free destroy; do
         echo 1 >$instance/events/$group/dma_pool_$event/enable || fail_to_start
     done
+    # 6.1 gives an event probe the time of the event before it in the buffer, whenever that was: there is one of the same
+    # moment.
+    for event in alloc_time create_time; do
+        [ ! -e $instance/events/$group/$event ] || echo 1 >$instance/events/$group/$event/enable || fail_to_start
+    done
 }
 
 fail_to_start() {
@@ -154,7 +161,7 @@ remove_events() {
         done <$events/$event/trigger
     done
     for event in alloc create; do add "-:synthetic/${group}_$event"; done
-    for event in alloc_return create_return alloc_entry create_entry; do add "-:$group/$event"; done
+    for event in alloc_return create_return alloc_entry create_entry alloc_time create_time; do add "-:$group/$event"; done
 }
 
 stop() {
