@@ -187,7 +187,7 @@ fn run(arguments: &Arguments, signal: &Arc<AtomicUsize>) -> Result<(), BoardErro
     let verdict = drive(&cache, &config, record, arguments, &mut observed);
     printer.finish();
     if let Some(observed) = &observed {
-        let _ = write!(io::stdout(), "\n{observed}");
+        let _ = write!(io::stdout(), "\nwhat the kernel's pools did, by its own log:\n{observed}");
     }
     let scope = verdict?;
     if let Some(verdict) =
@@ -381,12 +381,21 @@ fn stay(board: &mut Board, observe: bool) -> Result<(), BoardError> {
         if board.obeys() {
             for line in typed.try_iter() {
                 if observe && line.trim() == "observed" {
-                    // A reader that went away does not stop the board.
-                    let _ = write!(io::stdout(), "{}", board.observed()?);
+                    print_observed(board)?;
                 } else {
                     board.type_line(&line)?;
                 }
             }
         }
     }
+}
+
+/// Says what the pools did so far. A log that did not come through does not stop the board, nor a reader that went away.
+fn print_observed(board: &mut Board) -> Result<(), BoardError> {
+    let _ = match board.observed() {
+        Ok(observed) => write!(io::stdout(), "{observed}"),
+        Err(error @ (BoardError::Board(_) | BoardError::Data(_))) => writeln!(io::stderr(), "qemu/board: {error}"),
+        Err(error) => return Err(error),
+    };
+    Ok(())
 }

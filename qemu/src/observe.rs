@@ -61,7 +61,11 @@ impl Board {
         let mut reads = Vec::new();
         for _ in 0..ROUNDS {
             let since = eyes.now();
-            self.command("sync")?;
+            match self.command("sync") {
+                // Without a driver there is no file, and no read will be seen.
+                Ok(_) | Err(BoardError::Board(_)) => {}
+                Err(error) => return Err(error),
+            }
             reads.push(eyes.file_reads_since(since));
         }
         let log = ObservedLog::read(&whole(&self.command("observed")?)?);
