@@ -8,4 +8,5 @@ mod common;
 mod functions;
 mod leftovers;
 mod matrix;
+mod observed;
 mod smoke;
