@@ -90,7 +90,6 @@ impl Log {
     }
 
     /// Events that were read.
-    #[must_use]
     pub fn events(&self) -> impl Iterator<Item = &Event> {
         self.items.iter().filter_map(|item| match item {
             Item::Event(event) => Some(event),
