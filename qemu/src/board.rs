@@ -1,26 +1,22 @@
 //! A board: QEMU, the controller in this process, and the host at the other end of its cable.
 
-use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use bus::{Trace, Watch};
-use parking_lot::Mutex;
 use scenarios::{
-    LayoutWatch, LiveBoard, LiveBus, LiveDevice, LiveEvents, LogLine, STRIKE_INTERVAL, ServedController, VirtualBoard,
-    VirtualBus,
+    LiveBoard, LiveBus, LiveDevice, LiveEvents, LogLine, STRIKE_INTERVAL, ServedController, VirtualBoard, VirtualBus,
 };
 use usb_host::{Host, HostConfig, Log};
 
 use crate::cache::Cache;
 use crate::config::BoardConfig;
 use crate::console::{Marker, is_fatal};
+use crate::controller;
 use crate::error::BoardError;
 use crate::eyes::Eyes;
-use crate::folder;
 use crate::machine::{Boot, Machine};
 use crate::record::{Record, Side};
 
@@ -101,7 +97,7 @@ impl Board {
         shown: Option<&VirtualBus>,
     ) -> Result<Self, BoardError> {
         let (sender, events) = mpsc::channel();
-        let (socket, controller, eyes) = controller(config, &record)?;
+        let (socket, controller, eyes) = controller::serve(config, &record)?;
 
         let host = HostConfig {
             port: config.port.clone(),
@@ -415,32 +411,6 @@ impl Board {
         let said = self.said.as_ref().map_or_else(String::new, |line| format!(": {line}"));
         BoardError::Qemu(format!("it ended, {status}{said}"))
     }
-}
-
-/// A controller at a socket in a folder of its own, which goes when QEMU has connected: nothing is left behind then,
-/// however this process ends.
-fn controller(
-    config: &BoardConfig,
-    record: &Record,
-) -> Result<(PathBuf, ServedController, Option<Arc<Eyes>>), BoardError> {
-    let folder = folder::make().map_err(BoardError::system("no folder for the board's socket"))?;
-    let socket = folder.path().join("chipidea");
-    let (told, folder) = (record.clone(), Mutex::new(Some(folder)));
-    let tell = move |event: serve::Event| {
-        if event == serve::Event::Connected {
-            drop(folder.lock().take());
-        }
-        told.add(Side::Qemu, event.to_string());
-    };
-    let told = record.clone();
-    let watch: Arc<dyn Watch> = Arc::new(LayoutWatch(move |line| told.add(Side::Device, line)));
-    let eyes = config.observe.then(|| Eyes::new(config.trace.clone(), Arc::clone(&watch)));
-    let (trace, watch) = match &eyes {
-        Some(eyes) => (Trace::to(Arc::clone(eyes) as _), Arc::clone(eyes) as _),
-        None => (config.trace.clone(), watch),
-    };
-    let controller = ServedController::start(&socket, config.glue, config.endpoints, trace, watch, tell)?;
-    Ok((socket, controller, eyes))
 }
 
 /// What takes the console's lines.

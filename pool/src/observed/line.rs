@@ -65,17 +65,13 @@ fn overwritten(comment: &str) -> Option<u64> {
 /// `CPU:1 [LOST 12 EVENTS]` (ftrace), `Lost 12 events` (bpftrace).
 fn lost(text: &str) -> Option<u64> {
     let mut words = text.split_whitespace().map(|word| word.trim_matches(['[', ']']));
-    let (rest, count) = loop {
-        match words.next()? {
-            "LOST" | "Lost" => break (words.clone().nth(1)?, words.next()?),
-            _ => {}
-        }
-    };
-    // Without a count ftrace says only that there were some.
-    if count == "EVENTS" {
-        return Some(1);
+    words.find(|word| ["LOST", "Lost"].contains(word))?;
+    match (words.next()?, words.next()) {
+        // ftrace need not know how many.
+        ("EVENTS", None) => Some(1),
+        (count, Some("EVENTS" | "events")) => count.parse().ok(),
+        _ => None,
     }
-    rest.eq_ignore_ascii_case("events").then(|| count.parse().ok()).flatten()
 }
 
 /// The words of a line; what stands in quotes is part of one.
