@@ -9,8 +9,9 @@
 # Everything is in an instance of tracefs that is called poolproof; nobody else's tracing is touched. Any POSIX shell will
 # do, and busybox.
 #
-# 64-bit kernels from 5.15 on, x86_64 and arm64, with CONFIG_KPROBE_EVENTS. dma_pool_alloc returns the device's address by a
-# pointer, which is there only on entry, and the address only on return:
+# 64-bit kernels from 5.15 on, x86_64 and arm64, with CONFIG_KPROBE_EVENTS; tried on Debian's arm64 kernels 6.1, 6.12 and
+# 7.3. dma_pool_alloc returns the device's address by a pointer, which is there only on entry, and the address only on
+# return:
 #
 #   6.9 and later  a return probe sees the arguments ($arg3, "entry data")
 #   before         a histogram keeps the pointer until the return, a synthetic event carries it, an event probe reads what it
