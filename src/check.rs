@@ -8,11 +8,15 @@ use crate::cli::{Check, Machine};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::names::{self, find};
+use crate::observed;
 use crate::progress::Progress;
 use crate::repeat::Repeat;
 use crate::report;
 
 pub(crate) fn check(out: &mut dyn Write, arguments: &Check) -> Result<Exit, Error> {
+    if let Some(file) = &arguments.observed {
+        return observed::check(out, file, arguments.quiet);
+    }
     let Machine { page_size, page_order, cpu_base, seed, ref errata, no_workaround } = arguments.machine;
     let mut options = CheckOptions {
         endpoints: arguments.endpoints.into_iter().collect(),

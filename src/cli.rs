@@ -206,6 +206,14 @@ pub(crate) struct Check {
     /// Print only what is broken
     #[arg(short, long)]
     pub(crate) quiet: bool,
+
+    /// Judge what the pools of a real machine did, by its own log, instead: a file, or - for what comes in
+    ///
+    /// One event a line, `TIME alloc pool=ADDRESS cpu=ADDRESS dma=ADDRESS caller=SYMBOL`, `TIME free …`; `create` and
+    /// `destroy` with `name= size= align= boundary= device=` tell more of a pool. ftrace's and bpftrace's words around it
+    /// are understood. pool/observe/kprobe-events.sh and dmapool.bt make such logs. Exit status 125: there is no such file.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pool", "scenario", "endpoints", "format", "page_size", "cpu_base", "seed"])]
+    pub(crate) observed: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]

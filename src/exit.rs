@@ -10,6 +10,8 @@ pub(crate) enum Exit {
     NoFailure = 0,
     /// Something is broken.
     Broken = 1,
+    /// What was to be tested is not there.
+    Untested = 125,
     /// Wrong usage.
     Usage = 129,
     /// Internal error.

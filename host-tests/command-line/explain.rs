@@ -110,3 +110,22 @@ fn files_that_cannot_be_written_are_wrong_usage() {
     assert_eq!(output.status.code(), Some(129), "{}", stderr(&output));
     assert!(stderr(&output).contains("--debugfs: /dev/null/folder cannot be written"), "{}", stderr(&output));
 }
+
+#[test]
+fn a_log_of_the_pools_is_judged_beside_the_board() {
+    let log = concat!(env!("CARGO_MANIFEST_DIR"), "/pool/tests/observed/linux-6.12.117+deb13-arm64.txt");
+    let heads = board("6.12-msm/qheads");
+    for files in [&[log][..], &[&heads, log]] {
+        let output = poolproof(&[&["explain", "chipidea"], files].concat());
+        let text = stdout(&output);
+        assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
+        assert!(text.contains("longest run 32"), "{text}");
+        assert!(!text.contains("lines not of these files"), "the log is not taken for one of the board's: {text}");
+        let output = poolproof(&[&["explain", "chipidea", "--format", "json"], files].concat());
+        let json: serde_json::Value = serde_json::from_str(&stdout(&output)).expect("valid JSON");
+        assert_eq!(json["allocations"][0]["verdict"], "NO FAILURE FOUND", "{json}");
+        assert_eq!(json["sections"].is_array(), files.len() > 1, "{json}");
+    }
+    let wrong = board("6.12-descending-16-endpoints.log");
+    assert_eq!(poolproof(&["explain", "chipidea", &wrong, log]).status.code(), Some(1));
+}

@@ -7,6 +7,7 @@ mod explain;
 mod formats;
 mod hostile;
 mod mutants;
+mod observed;
 mod readme;
 mod schedules;
 #[cfg(target_os = "linux")]

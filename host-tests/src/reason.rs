@@ -56,6 +56,13 @@ fn errata(run: &Run) -> Vec<String> {
 
 /// Register, slot, both names, both addresses, the pool's order, and what came of it.
 fn layout(run: &Run, finding: &LayoutFinding) -> Vec<String> {
+    let mut lines = broken_layout(finding, &run.assumed_by, Some(run.mask_bits));
+    lines.push(format!("in the model: {}", consequence(run, finding)));
+    lines
+}
+
+/// Register, slot, both names, both addresses, the pool's order. `mask_bits` is the driver's DMA mask, where it is known.
+pub(crate) fn broken_layout(finding: &LayoutFinding, assumed_by: &str, mask_bits: Option<u32>) -> Vec<String> {
     let LayoutFinding { contract, written, effective, slot, expected_at, found, was_zero, claimed_at, order } = finding;
     let wanted = bus::Owner::new(contract.kind, *slot);
     let low_half = claimed_at.filter(|at| *slot == 0 && at != written && at.0 & u64::from(u32::MAX) == written.0);
@@ -78,14 +85,14 @@ fn layout(run: &Run, finding: &LayoutFinding) -> Vec<String> {
         || "its memory".to_owned(),
         |(pool, order)| format!("pool {pool} broke no promise and handed out {order}"),
     );
-    let assumed = match low_half {
-        Some(_) => format!("declared a DMA mask of {} bits", run.mask_bits),
-        None => format!("assumed {}", contract.statement),
+    let assumed = match (low_half, mask_bits) {
+        (Some(_), Some(bits)) => format!("declared a DMA mask of {bits} bits"),
+        (Some(_), None) => "has a wider DMA mask than the register has bits".to_owned(),
+        (None, _) => format!("assumed {}", contract.statement),
     };
     vec![
         format!("{} = {written}{masked}", contract.register),
         format!("slot {slot} is {wanted} to the device; at {expected_at} is {found}{zeroed}; {claim}"),
-        format!("{handed}; {} {assumed}", run.assumed_by),
-        format!("in the model: {}", consequence(run, finding)),
+        format!("{handed}; {assumed_by} {assumed}"),
     ]
 }

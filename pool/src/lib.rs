@@ -5,6 +5,7 @@
 //! - [`Pool`]: what dma_pool promises; [`policy`]: Linux's policies old, new and proposed, a hardened one, and hostile ones
 //! - [`contract`]: a pool held against what dma_pool promises, before any device
 //! - [`Ledger`]: every block and mapping, who owns it, and what a device did to it ([`Finding`])
+//! - [`observed`]: what a real machine's pools did, read into a ledger from its own log
 //! - [`DmaApi`]: a driver's view of all this, after Linux's DMA API
 //! - [`AllocFailures`]: allocations that are made to fail
 //!
@@ -19,6 +20,7 @@ mod failing;
 mod finding;
 mod ledger;
 mod memory;
+pub mod observed;
 mod page;
 pub mod policy;
 mod pool;

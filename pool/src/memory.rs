@@ -77,6 +77,11 @@ impl Memory {
         Ok(Arc::new(Self { guest, spans }))
     }
 
+    /// No memory at all, for who knows addresses only.
+    pub(crate) fn none() -> Arc<Self> {
+        Arc::new(Self { guest: GuestMemoryMmap::default(), spans: Vec::new() })
+    }
+
     /// The same memory for devices, by their addresses.
     #[must_use]
     pub const fn guest(&self) -> &GuestMemoryMmap {

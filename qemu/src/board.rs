@@ -1,24 +1,22 @@
 //! A board: QEMU, the controller in this process, and the host at the other end of its cable.
 
-use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use scenarios::{
-    LayoutWatch, LiveBoard, LiveBus, LiveDevice, LiveEvents, LogLine, STRIKE_INTERVAL, ServedController, VirtualBoard,
-    VirtualBus,
+    LiveBoard, LiveBus, LiveDevice, LiveEvents, LogLine, STRIKE_INTERVAL, ServedController, VirtualBoard, VirtualBus,
 };
 use usb_host::{Host, HostConfig, Log};
 
 use crate::cache::Cache;
 use crate::config::BoardConfig;
 use crate::console::{Marker, is_fatal};
+use crate::controller;
 use crate::error::BoardError;
-use crate::folder;
+use crate::eyes::Eyes;
 use crate::machine::{Boot, Machine};
 use crate::record::{Record, Side};
 
@@ -39,6 +37,7 @@ pub struct Board {
     /// QEMU's last word.
     said: Option<String>,
     patience: Duration,
+    eyes: Option<Arc<Eyes>>,
     signal: Arc<AtomicUsize>,
 }
 
@@ -98,7 +97,7 @@ impl Board {
         shown: Option<&VirtualBus>,
     ) -> Result<Self, BoardError> {
         let (sender, events) = mpsc::channel();
-        let (socket, controller) = controller(config, &record)?;
+        let (socket, controller, eyes) = controller::serve(config, &record)?;
 
         let host = HostConfig {
             port: config.port.clone(),
@@ -135,6 +134,7 @@ impl Board {
             progress: Progress::Kernel,
             said: None,
             patience: config.patience,
+            eyes,
             signal: Arc::clone(&config.signal),
         })
     }
@@ -320,6 +320,11 @@ impl Board {
         &self.record
     }
 
+    /// What watches the controller, of a board that is observed.
+    pub(crate) fn eyes(&self) -> Option<Arc<Eyes>> {
+        self.eyes.clone()
+    }
+
     /// Waits for what `done` sees in the device and in what the user land says.
     fn wait<R>(
         &mut self,
@@ -366,6 +371,9 @@ impl Board {
                 Some(Marker::Failure(text)) if text.contains("can't change directory to") => {
                     return Err(BoardError::Kernel(format!("the modules are another kernel's: {text}")));
                 }
+                Some(Marker::Failure(text)) if text.starts_with("observe: ") => {
+                    return Err(BoardError::Kernel(format!("it does not log what its pools do: {text}")));
+                }
                 Some(Marker::Failure(text)) => return Err(BoardError::Board(text)),
                 None if is_fatal(&line) => {
                     // The record takes the rest.
@@ -403,25 +411,6 @@ impl Board {
         let said = self.said.as_ref().map_or_else(String::new, |line| format!(": {line}"));
         BoardError::Qemu(format!("it ended, {status}{said}"))
     }
-}
-
-/// A controller at a socket in a folder of its own, which goes when QEMU has connected: nothing is left behind then,
-/// however this process ends.
-fn controller(config: &BoardConfig, record: &Record) -> Result<(PathBuf, ServedController), BoardError> {
-    let folder = folder::make().map_err(BoardError::system("no folder for the board's socket"))?;
-    let socket = folder.path().join("chipidea");
-    let (told, folder) = (record.clone(), Mutex::new(Some(folder)));
-    let tell = move |event: serve::Event| {
-        if event == serve::Event::Connected {
-            drop(folder.lock().take());
-        }
-        told.add(Side::Qemu, event.to_string());
-    };
-    let told = record.clone();
-    let watch = Arc::new(LayoutWatch(move |line| told.add(Side::Device, line)));
-    let controller =
-        ServedController::start(&socket, config.glue, config.endpoints, config.trace.clone(), watch, tell)?;
-    Ok((socket, controller))
 }
 
 /// What takes the console's lines.

@@ -13,7 +13,7 @@ use bus::Trace;
 use clap::{Parser, ValueEnum};
 use qemu::{Board, BoardConfig, BoardError, Cache, DriverFiles, Entry, Glue, Kernel, Network, Record};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
-use scenarios::{PortPath, Speed};
+use scenarios::{Observed, PortPath, Speed, Verdict};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// A board whose real Linux kernel drives the modelled controller, with a USB host at the other end of its cable.
@@ -66,6 +66,12 @@ struct Arguments {
     /// A shell on the board's console
     #[arg(long)]
     shell: bool,
+
+    /// Have the kernel log what its DMA pools do, and judge that at the end of --once, or whenever `observed` is typed:
+    /// pool contract, lifetimes, layouts, and the controller's accesses, ordered against it or order unknown. Debian's
+    /// kernels can; one of your own needs kprobe events and debugfs
+    #[arg(long, conflicts_with = "shell")]
+    observe: bool,
 
     /// Print every register access, memory access and packet of the controller
     #[arg(long)]
@@ -171,14 +177,25 @@ fn run(arguments: &Arguments, signal: &Arc<AtomicUsize>) -> Result<(), BoardErro
         configuration: arguments.configuration,
         port: arguments.port.clone(),
         trace: if arguments.trace { record.sink() } else { Trace::off() },
+        observe: arguments.observe,
         shell,
         patience: Duration::from_secs(arguments.patience),
         signal: Arc::clone(signal),
         ..BoardConfig::new(kernel)
     };
-    let verdict = drive(&cache, &config, record, arguments, &printer.speaker());
+    let mut observed = None;
+    let verdict = drive(&cache, &config, record, arguments, &printer.speaker(), &mut observed);
     printer.finish();
-    if let Some(scope) = verdict? {
+    if let Some(observed) = &observed {
+        let _ = write!(io::stdout(), "\nwhat the kernel's pools did, by its own log:\n{observed}");
+    }
+    let scope = verdict?;
+    if let Some(verdict) =
+        observed.map(|observed| observed.verdict).filter(|&verdict| verdict != Verdict::NoFailureFound)
+    {
+        return Err(BoardError::Observed(verdict));
+    }
+    if let Some(scope) = scope {
         let _ = writeln!(io::stdout(), "\nNO FAILURE FOUND\nscope: {scope}");
     }
     Ok(())
@@ -189,9 +206,11 @@ fn check(arguments: &Arguments) -> Result<(), BoardError> {
     if arguments.once && arguments.gadget == "none" {
         return Err(BoardError::Usage("--once needs a gadget: without one there is no device to enumerate".to_owned()));
     }
-    let own = ["poolproof.glue=", "poolproof.gadget=", "poolproof.shell"];
+    let own = ["poolproof.glue=", "poolproof.gadget=", "poolproof.observe", "poolproof.shell"];
     if let Some(word) = own.iter().find(|word| arguments.append.contains(*word)) {
-        return Err(BoardError::Usage(format!("--append has {word}, which --glue, --gadget and --shell are for")));
+        return Err(BoardError::Usage(format!(
+            "--append has {word}, which --glue, --gadget, --observe and --shell are for"
+        )));
     }
     if arguments.modules.is_none() && arguments.kernel.contains('/') {
         return Err(BoardError::Usage(format!("{}: an image of your own needs --modules DIR", arguments.kernel)));
@@ -199,28 +218,42 @@ fn check(arguments: &Arguments) -> Result<(), BoardError> {
     Ok(())
 }
 
-/// Switches the board on and lets it do what was asked for. The scope of what was exercised, with `--once`.
+/// Switches the board on and lets it do what was asked for. The scope of what was exercised, with `--once`; then, with
+/// `--observe`, what its pools did is in `observed`, also if the host gave up.
 fn drive(
     cache: &Cache,
     config: &BoardConfig,
     record: Record,
     arguments: &Arguments,
     say: &dyn Fn(String),
+    observed: &mut Option<Observed>,
 ) -> Result<Option<String>, BoardError> {
     if arguments.shell {
         let _terminal = Terminal::save();
         return Board::start(cache, config, record, None)?.watch_to_the_end().map(|()| None);
     }
     let mut board = Board::start(cache, config, record, None)?;
-    let done =
-        if arguments.once { once(&mut board, arguments).map(Some) } else { stay(&mut board, say).map(|()| None) };
+    let done = if arguments.once {
+        once(&mut board, arguments).map(Some)
+    } else {
+        stay(&mut board, arguments.observe, say).map(|()| None)
+    };
     if let Err(BoardError::Host(_) | BoardError::Patience { .. } | BoardError::Data(_)) = &done
         && board.obeys()
     {
         explain_driver(&mut board, say);
+        if arguments.observe {
+            match board.observed() {
+                Ok(seen) => *observed = Some(seen),
+                Err(error) => say(format!("qemu/board: {error}")),
+            }
+        }
     }
     let scope = done?;
     if scope.is_some() {
+        if arguments.observe {
+            *observed = Some(board.observed()?);
+        }
         board.power_off()?;
     }
     Ok(scope)
@@ -335,7 +368,7 @@ fn once(board: &mut Board, arguments: &Arguments) -> Result<String, BoardError> 
 }
 
 /// Runs until a signal comes, with what is typed for the board.
-fn stay(board: &mut Board, say: &dyn Fn(String)) -> Result<(), BoardError> {
+fn stay(board: &mut Board, observe: bool, say: &dyn Fn(String)) -> Result<(), BoardError> {
     board.init()?;
     let (sender, typed) = channel();
     // It ends with its input, or with the program.
@@ -360,8 +393,22 @@ fn stay(board: &mut Board, say: &dyn Fn(String)) -> Result<(), BoardError> {
         // Before it takes commands they would be lost.
         if board.obeys() {
             for line in typed.try_iter() {
-                board.type_line(&line)?;
+                if observe && line.trim() == "observed" {
+                    print_observed(board, say)?;
+                } else {
+                    board.type_line(&line)?;
+                }
             }
         }
     }
+}
+
+/// Says what the pools did so far. A log that did not come through does not stop the board.
+fn print_observed(board: &mut Board, say: &dyn Fn(String)) -> Result<(), BoardError> {
+    match board.observed() {
+        Ok(observed) => say(observed.to_string()),
+        Err(error @ (BoardError::Board(_) | BoardError::Data(_))) => say(format!("qemu/board: {error}")),
+        Err(error) => return Err(error),
+    }
+    Ok(())
 }

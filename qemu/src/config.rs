@@ -32,6 +32,9 @@ pub struct BoardConfig {
     pub port: PortPath,
     /// Where every register access, memory access and packet of the controller goes: [`crate::Record::sink`], for example.
     pub trace: Trace,
+    /// Whether the kernel logs what its DMA pools do, for [`crate::Board::observed`]. It needs kprobe events, as Debian's
+    /// kernels have them.
+    pub observe: bool,
     /// Whether the board's console is this process's terminal, with a shell.
     pub shell: bool,
     /// How long each step may take before it counts as failed. An emulated processor is slow, a busy machine slower.
@@ -54,6 +57,7 @@ impl BoardConfig {
             configuration: None,
             port: HostConfig::default().port,
             trace: Trace::off(),
+            observe: false,
             shell: false,
             patience: Duration::from_secs(120),
             signal: Arc::default(),
@@ -62,9 +66,10 @@ impl BoardConfig {
 
     /// The kernel's command line.
     pub(crate) fn command_line(&self) -> String {
+        let observe = if self.observe { " poolproof.observe" } else { "" };
         let shell = if self.shell { " poolproof.shell" } else { "" };
         let line = format!(
-            "console=ttyAMA0 poolproof.glue={} poolproof.gadget={}{shell} {}",
+            "console=ttyAMA0 poolproof.glue={} poolproof.gadget={}{observe}{shell} {}",
             self.glue.name(),
             self.gadget,
             self.append

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use scenarios::{LiveError, ServedError};
+use scenarios::{LiveError, ServedError, Verdict};
 use thiserror::Error;
 
 /// Why a board was not brought up, or what it did wrong.
@@ -64,6 +64,9 @@ pub enum BoardError {
     /// Data did not come through, or not as they were sent.
     #[error("{0}")]
     Data(String),
+    /// The board's own log of its pools shows a failure.
+    #[error("the kernel's log of its pools: {0}")]
+    Observed(Verdict),
 }
 
 impl BoardError {
@@ -76,7 +79,12 @@ impl BoardError {
     #[must_use]
     pub fn exit_status(&self) -> u8 {
         match self {
-            Self::Patience { .. } | Self::Board(_) | Self::Panic(_) | Self::Host(_) | Self::Data(_) => 1,
+            Self::Patience { .. }
+            | Self::Board(_)
+            | Self::Panic(_)
+            | Self::Host(_)
+            | Self::Data(_)
+            | Self::Observed(_) => 1,
             Self::Kernel(_) | Self::Boot(_) => 125,
             Self::Usage(_) => 129,
             // 129 would be wrong usage.

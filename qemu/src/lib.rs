@@ -6,6 +6,7 @@
 //! - [`Cache`]: what `qemu/setup` brought: QEMU, kernels, the board's user land
 //! - [`Machine`]: QEMU as a process; [`Marker`]: what the board's user land says on its console
 //! - [`Board`]: all of it together, and [`Record`] of what both sides said
+//! - [`Board::observed`]: what the kernel's DMA pools did, by its own log, against what the controller did meanwhile
 //!
 //! # What such a board does not show
 //! A real PHY and its signals, clocks and power domains, caches that are not coherent, an IOMMU, the timing of silicon. The
@@ -19,11 +20,14 @@ mod board;
 mod cache;
 mod config;
 mod console;
+mod controller;
 mod driver_files;
 mod error;
+mod eyes;
 mod folder;
 mod machine;
 mod network;
+mod observe;
 mod record;
 
 pub use board::Board;

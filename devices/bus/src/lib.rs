@@ -20,4 +20,4 @@ pub use mmio::{Mmio, Width};
 pub use name::{Belief, Kind, Owner};
 pub use preempt::{Point, Preempt};
 pub use trace::{Event, Header, Trace, TraceSink};
-pub use watch::{Access, AccessKind, LayoutContract, Watch};
+pub use watch::{Access, AccessKind, LayoutContract, PoolLayout, Watch};

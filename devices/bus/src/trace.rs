@@ -54,6 +54,13 @@ impl Trace {
             sink.record(source, &build());
         }
     }
+
+    /// Hands on an event that another sink was given.
+    pub fn pass(&self, source: &'static str, event: &dyn Event) {
+        if let Some(sink) = &self.0 {
+            sink.record(source, event);
+        }
+    }
 }
 
 impl fmt::Debug for Trace {

@@ -43,6 +43,18 @@ pub struct LayoutContract {
     pub stride: u64,
 }
 
+/// How a driver fills what a [`LayoutContract`] is about: object n is the n-th block of a pool, counted from its creation to
+/// the first free, and the register takes the first.
+#[derive(Debug)]
+pub struct PoolLayout {
+    /// Name of the pool (`dma_pool_create`).
+    pub pool: &'static str,
+    /// The contract.
+    pub contract: &'static LayoutContract,
+    /// Who assumes it: driver and function.
+    pub assumed_by: &'static str,
+}
+
 /// An observer of a device's accesses. It judges, it does not forbid: without an IOMMU nothing would.
 ///
 /// Called with the device's lock held: an implementation takes its own lock at most and calls nobody.

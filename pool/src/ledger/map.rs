@@ -1,5 +1,7 @@
 //! What every page of memory is, found in O(1).
 
+use std::collections::HashMap;
+
 use bus::{AccessKind, DmaAddr, Owner};
 
 use super::buffers::{Buffer, Buffers};
@@ -44,6 +46,8 @@ pub(super) enum At<'a> {
 pub(super) struct Map {
     /// Base address and frames of every span, by rising address.
     spans: Vec<(u64, Vec<Frame>)>,
+    /// Frames outside of them, by their number: of a log that tells addresses and has no memory. Only pages of pools.
+    elsewhere: HashMap<u64, Frame>,
     pool_pages: Slots<PoolPage>,
     mappings: Slots<Mapping>,
 }
@@ -90,7 +94,12 @@ impl<T> Slots<T> {
 impl Map {
     pub(super) fn new(spans: &[Span]) -> Self {
         let frames = |span: &Span| (span.dma.0, (0..span.len / FRAME).map(|_| Frame::default()).collect());
-        Self { spans: spans.iter().map(frames).collect(), pool_pages: Slots::new(), mappings: Slots::new() }
+        Self {
+            spans: spans.iter().map(frames).collect(),
+            elsewhere: HashMap::new(),
+            pool_pages: Slots::new(),
+            mappings: Slots::new(),
+        }
     }
 
     /// Room that is held for pool pages and mappings.
@@ -100,7 +109,9 @@ impl Map {
     }
 
     fn frame(&self, addr: u64) -> Option<&Frame> {
-        self.spans.iter().find_map(|(base, frames)| frames.get((addr.checked_sub(*base)? / FRAME) as usize))
+        let in_memory =
+            self.spans.iter().find_map(|(base, frames)| frames.get((addr.checked_sub(*base)? / FRAME) as usize));
+        in_memory.or_else(|| self.elsewhere.get(&(addr / FRAME)))
     }
 
     /// The frames of a range, as far as there is memory.
@@ -166,6 +177,24 @@ impl Map {
         let (base, len) = (page.base, page.len);
         let number = self.pool_pages.insert(page);
         self.frames_mut(base, len).for_each(|frame| frame.pool_page = number + 1);
+    }
+
+    /// Adds a page that no memory need stand behind. What lies in its frames already stays.
+    pub(super) fn add_observed_page(&mut self, page: PoolPage) {
+        let (first, last) = (page.base / FRAME, (page.base + (page.len - 1)) / FRAME);
+        let number = self.pool_pages.insert(page);
+        (first..=last).for_each(|frame| self.elsewhere.entry(frame).or_default().pool_page = number + 1);
+    }
+
+    /// Removes those pages that [`Map::add_observed_page`] added.
+    pub(super) fn remove_observed_pages(&mut self, those: impl Fn(&PoolPage) -> bool) {
+        let bases: Vec<u64> = self.pool_pages().filter(|page| those(page)).map(|page| page.base).collect();
+        for base in bases {
+            if let Some(page) = self.remove_pool_page(DmaAddr(base)) {
+                let (first, last) = (page.base / FRAME, (page.base + (page.len - 1)) / FRAME);
+                (first..=last).for_each(|frame| drop(self.elsewhere.remove(&frame)));
+            }
+        }
     }
 
     pub(super) fn remove_pool_page(&mut self, base: DmaAddr) -> Option<PoolPage> {

@@ -9,6 +9,7 @@ mod kept;
 mod layout;
 mod leaks;
 mod map;
+mod observed;
 mod order;
 mod place;
 mod pool_page;
@@ -285,7 +286,7 @@ mod tests {
     use super::pool_page::PoolPage;
     use super::*;
     use crate::memory::Span;
-    use crate::page::{PageAllocator, PageOrder, PageSource};
+    use crate::page::{PageAllocator, PageOrder, PageSource, Pages};
     use crate::pool::{Block, Flags, Geometry};
     use crate::watched::DmaPool;
 
@@ -325,7 +326,7 @@ mod tests {
     /// A pool that hands out one address after the other in the same place has one record for each.
     #[test]
     fn records_are_no_more_than_addresses() {
-        let mut page = PoolPage::new(0, 0x1000, 4096, 64);
+        let mut page = PoolPage::new(0, Pages { cpu: CpuAddr(0), dma: DmaAddr(0x1000), len: 4096 }, 64);
         for i in 0..20_000_u64 {
             let offset = i * 7919 % 512;
             page.hand_out(Block { cpu: CpuAddr(offset), dma: DmaAddr(0x1000 + offset) }, 64);

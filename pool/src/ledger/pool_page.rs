@@ -1,8 +1,9 @@
 //! A page that a pool cut into blocks.
 
-use bus::{CpuAddr, Owner};
+use bus::{CpuAddr, DmaAddr, Owner};
 
 use super::map::FRAME;
+use crate::page::Pages;
 use crate::pool::Block;
 
 /// A page that a pool cut into blocks: which block is at an address, in O(1).
@@ -11,6 +12,8 @@ use crate::pool::Block;
 /// the second the O(1): from then on this page's records are searched one by one.
 pub(super) struct PoolPage {
     pub(super) pool: usize,
+    /// The processor's address of the first byte, as its source gave it.
+    cpu: CpuAddr,
     pub(super) base: u64,
     pub(super) len: u64,
     granule_shift: u32,
@@ -58,12 +61,18 @@ impl BlockRecord {
 
 impl PoolPage {
     /// A page for blocks that begin at multiples of `granule`, as far as is known.
-    pub(super) fn new(pool: usize, base: u64, len: u64, granule: u64) -> Self {
+    pub(super) fn new(pool: usize, pages: Pages, granule: u64) -> Self {
+        let Pages { cpu, dma: DmaAddr(base), len } = pages;
         // Up to the end of addresses at most, so that the sum of the two is one.
         let len = len.min(u64::MAX - base);
         let granule_shift = granule.clamp(1, FRAME).trailing_zeros();
         let slots = vec![0; (len >> granule_shift) as usize];
-        Self { pool, base, len, granule_shift, slots, blocks: Vec::new(), recut: false }
+        Self { pool, cpu, base, len, granule_shift, slots, blocks: Vec::new(), recut: false }
+    }
+
+    /// The processor's address of a byte of this page.
+    pub(super) const fn cpu_of(&self, addr: u64) -> CpuAddr {
+        CpuAddr(self.cpu.0.wrapping_add(addr - self.base))
     }
 
     /// Whether the range lies in this page.

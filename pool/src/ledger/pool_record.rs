@@ -7,7 +7,6 @@ use bus::DmaAddr;
 use super::dirt::Dirt;
 use super::pool_page::{BlockRecord, PoolPage};
 use crate::finding::{BlockState, Finding, Promise};
-use crate::policy::Policy;
 use crate::pool::{Block, Geometry, Metadata};
 
 /// A pool, what was asked of it, and what others did to it.
@@ -67,18 +66,18 @@ struct Place {
 }
 
 impl PoolRecord {
-    pub(super) fn new(name: &str, policy: &Policy, geometry: Geometry) -> Self {
+    pub(super) fn new(name: &str, metadata: Metadata, loses_last: bool, smallest: u64, geometry: Geometry) -> Self {
         let align = geometry.align.max(1);
-        let distance = geometry.size.max(policy.smallest).max(1);
+        let distance = geometry.size.max(smallest).max(1);
         Self {
             name: name.to_owned(),
-            metadata: policy.metadata,
+            metadata,
             size: geometry.size.max(1),
             align,
             boundary: geometry.boundary,
             // Wrong geometries come here too, before the policy refuses them.
             distance: distance.checked_next_multiple_of(align).unwrap_or(distance),
-            loses_last: policy.loses_last,
+            loses_last,
             first: Vec::new(),
             strays: BTreeSet::new(),
             pages: 0,

@@ -17,10 +17,17 @@ const REMEMBERED: usize = 128;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PoolId(pub(super) usize);
 
+impl PoolId {
+    /// The number, which tells pools of one ledger apart.
+    pub(crate) const fn number(self) -> usize {
+        self.0
+    }
+}
+
 impl Ledger {
     pub(crate) fn pool_created(&self, name: &str, policy: &Policy, geometry: Geometry) -> PoolId {
         let mut state = self.state.lock();
-        let mut record = PoolRecord::new(name, policy, geometry);
+        let mut record = PoolRecord::new(name, policy.metadata, policy.loses_last, policy.smallest, geometry);
         let empty = |pool: &PoolRecord| pool.pages == 0 && pool.strays.is_empty();
         let reusable = |pool: &PoolRecord| pool.state == PoolState::Gone && empty(pool) && pool.name == name;
         match state.pools.iter().position(reusable) {
@@ -65,7 +72,7 @@ impl Ledger {
         let pool = &mut state.pools[id.0];
         pool.pages += 1;
         // Usually a block begins at a multiple of the largest power of two that divides the distance between blocks.
-        let page = PoolPage::new(id.0, pages.dma.0, pages.len, pool.distance & pool.distance.wrapping_neg());
+        let page = PoolPage::new(id.0, pages, pool.distance & pool.distance.wrapping_neg());
         state.map.add_pool_page(page);
     }
 
@@ -105,12 +112,14 @@ impl Ledger {
             return;
         };
         let mut findings = Vec::new();
+        // An observed machine's memory is not here: there the first block of a page says where the page is.
+        let cpu = self.memory.cpu(block.dma).unwrap_or_else(|| page.cpu_of(block.dma.0));
         if let Some(other) = page.hand_out(block, size) {
             let holder = other.owner.map_or_else(|| "no one named".to_owned(), |owner| owner.to_string());
             let seen = format!("{} overlaps the live block at {:#x} ({holder})", block.dma, other.start);
             findings.push(pool.broken(Promise::NoOverlap, block, seen));
         }
-        if self.memory.cpu(block.dma) != Some(block.cpu) {
+        if cpu != block.cpu {
             let seen = format!("{} and {} are not the same memory", block.cpu, block.dma);
             findings.push(pool.broken(Promise::SameMemory, block, seen));
         }

@@ -9,4 +9,5 @@ mod explain;
 mod functions;
 mod leftovers;
 mod matrix;
+mod observed;
 mod smoke;
