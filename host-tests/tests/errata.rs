@@ -1,7 +1,7 @@
 //! Errata of the controller: with the driver's workaround the scenarios pass, without it the reason names the erratum.
 
 use pool::Policy;
-use scenarios::{Bench, Erratum, Run, Verdict, scenario};
+use scenarios::{Bench, Erratum, Run, Scenario, Verdict, scenario};
 use usb::Speed;
 
 const SPEEDS: [Speed; 2] = [Speed::Full, Speed::High];
@@ -24,7 +24,9 @@ fn assert_struck(run: &Run, error: &str, reason: &str) {
 fn every_scenario_passes_on_2_2_and_with_err050101_with_the_workarounds() {
     for erratum in [Erratum::LostPrime22, Erratum::Err050101] {
         let mut struck = 0;
-        for scenario in scenario::table() {
+        // What has no verdict, or no part in this controller, says nothing of its errata.
+        let told = |scenario: &Box<dyn Scenario>| scenario.is_judged() && scenario.client().is_none();
+        for scenario in scenario::table().into_iter().filter(told) {
             for speed in SPEEDS {
                 let run = run(scenario.name(), erratum, true, speed);
                 let failure = &run.failure;
