@@ -25,8 +25,8 @@ fn every_scenario_passes_on_2_2_and_with_err050101_with_the_workarounds() {
     for erratum in [Erratum::LostPrime22, Erratum::Err050101] {
         let mut struck = 0;
         // What has no verdict, or no part in this controller, says nothing of its errata.
-        let told = |scenario: &Box<dyn Scenario>| scenario.is_judged() && scenario.client().is_none();
-        for scenario in scenario::table().into_iter().filter(told) {
+        let told = |scenario: &dyn Scenario| scenario.is_judged() && scenario.client().is_none();
+        for scenario in scenario::table().into_iter().filter(|scenario| told(&**scenario)) {
             for speed in SPEEDS {
                 let run = run(scenario.name(), erratum, true, speed);
                 let failure = &run.failure;
