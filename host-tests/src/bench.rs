@@ -20,18 +20,18 @@ use crate::driver::{Client, Driver, DriverSide};
 use crate::errata::Erratum;
 use crate::error::BenchError;
 use crate::irq::Line;
-use crate::run::{Exercised, LogLine, Run, Variant};
+use crate::run::{Run, Variant};
 use crate::scenario::{Needs, Scenario};
 use crate::schedule::{Race, Schedule};
 use crate::session::Session;
 use crate::sides;
 use crate::spans::{self, CPU_BASE, LOW_BITS};
 use crate::trace::{HostLog, TraceLine, TraceLog};
-use crate::verdict::{Failure, judge};
+use crate::verdict::Failure;
 use crate::witness::Witness;
 
 /// The recorded session's clock, so that its first line falls on its recorded time.
-const ORIGIN: Duration = Duration::from_millis(128_750_080);
+pub(crate) const ORIGIN: Duration = Duration::from_millis(128_750_080);
 
 /// Virtual time after which a run is ended: what waits for something that never comes must not hang.
 const PATIENCE: Duration = Duration::from_secs(3600);
@@ -65,7 +65,7 @@ pub struct Bench {
     pub(crate) workarounds: bool,
     preempt: Option<Arc<dyn Preempt>>,
     pub(crate) schedule_name: String,
-    schedule: Schedule,
+    pub(crate) schedule: Schedule,
     trace: Trace,
     traced: bool,
     debugfs: bool,
@@ -454,61 +454,6 @@ impl Bench {
             untested: Mutex::new(None),
         };
         Ok((session, sink))
-    }
-
-    /// Judges what a session has come to.
-    pub(crate) fn judge(
-        &self,
-        name: &str,
-        session: &Session,
-        expected: &[&str],
-        failure: Option<Failure>,
-        wall_time: Duration,
-    ) -> Run {
-        let board = &session.board;
-        let findings = board.ledger.findings();
-        let counts = board.ledger.counts();
-        let untested = session.untested.lock().unwrap_or(counts);
-        let exercised = Exercised {
-            allocations: counts.allocations - untested.allocations,
-            accesses: counts.pool_accesses - untested.pool_accesses,
-            interrupts: board.line.raised(),
-        };
-        let race = session.race.as_deref();
-        let mut scope = self.scope(&[self.variant()], race.map(|_| self.schedule.to_string()).as_deref());
-        for register in board.ledger.unnamed_layouts() {
-            scope.covered += &format!("; what {register} points to fits, but the driver named none of it");
-        }
-        Run {
-            pool: self.policy.name.to_string(),
-            scenario: name.to_owned(),
-            variant: self.variant(),
-            verdict: judge(failure.as_ref(), &findings, expected, exercised.is_enough()),
-            failure,
-            findings_total: board.ledger.findings_total(),
-            findings,
-            metadata: self.policy.metadata,
-            witnessed: session.witness.accesses(),
-            exercised,
-            errata: sides::struck(&session.controller),
-            log: session.log.lines().into_iter().map(|line| LogLine { at: line.time, text: line.text }).collect(),
-            log_origin: ORIGIN,
-            board_log: board.log(),
-            debugfs: Vec::new(),
-            virtual_time: board.clock.now(),
-            wall_time,
-            schedule: race.map(|_| self.schedule.clone()),
-            raced: race.map(Race::raced).unwrap_or_default(),
-            scope,
-            driver: self.client.map_or_else(|| self.driver.name.to_string(), |client| client.name.to_owned()),
-            has_controller: self.client.is_none(),
-            assumed_by: self
-                .client
-                .map_or_else(|| self.driver.assumed_by.to_string(), |client| client.assumed_by.to_owned()),
-            page_order: self.page_order,
-            mask_bits: self.mask_bits,
-            notes: session.notes.lock().clone(),
-        }
     }
 
     pub(crate) fn variant(&self) -> Variant {

@@ -40,6 +40,7 @@ mod errata;
 mod error;
 mod fastboot;
 mod irq;
+mod judged;
 mod live;
 mod machine;
 mod net;

@@ -7,6 +7,7 @@
 //!   [`configuration`], [`strings`], [`endpoint`]
 //! - [`ethernet`]: Linux's Ethernet gadget 0525:a4a2 with RNDIS and CDC Ethernet, and a network behind it
 //! - [`fastboot`]: the bootloader gadget 18d1:d00d
+//! - [`vendor`]: descriptors of devices with nothing but vendor interfaces
 //! - [`source_sink`]: Gadget Zero 0525:a4a0, for throughput
 //!
 //! *Not implemented*: remote wakeup, USB 3, isochronous endpoints, OS descriptors; Gadget Zero's loopback; sparse images
@@ -21,6 +22,7 @@ pub mod fastboot;
 pub mod scripted;
 pub mod source_sink;
 pub mod strings;
+pub mod vendor;
 
 pub use composite::{Composite, Functions};
 pub use ethernet::{EthernetConfig, EthernetGadget};

@@ -3,15 +3,16 @@
 
 use std::collections::VecDeque;
 
-use usb::ch9::{DescriptorType, DeviceDescriptor, EndpointDescriptor, InterfaceDescriptor};
+use usb::ch9::EndpointDescriptor;
 use usb::gadget::{Completion, Stall};
 use usb::{EndpointAddress, SetupPacket, Speed, TransferType, Udc};
 use zerocopy::IntoBytes;
 
-use crate::composite::{Answer, Composite, EP0_MAX_PACKET, Functions, Identity};
+use crate::composite::{Answer, Composite, Functions, Identity};
 use crate::configuration::{Configuration, SELF_POWERED};
 use crate::endpoint::{Endpoint, disable_both, enable_both};
 use crate::strings::Strings;
+use crate::vendor;
 
 /// To the host, in interface 0.
 pub const BULK_IN: Endpoint = Endpoint::bulk(EndpointAddress::r#in(1));
@@ -62,44 +63,18 @@ impl Composite<Scripted> {
 }
 
 fn identity(isochronous: Option<EndpointDescriptor>) -> Identity {
-    let interface = |number, alternate, endpoints| InterfaceDescriptor {
-        length: 9,
-        descriptor_type: DescriptorType::Interface.0,
-        number,
-        alternate,
-        endpoints,
-        class: 0xff,
-        sub_class: 0,
-        protocol: 0,
-        string_index: 0,
-    };
     let body = move |speed: Speed| {
         let bulk = [BULK_IN.at(speed).as_bytes(), BULK_OUT.at(speed).as_bytes()].concat();
-        let mut body = [interface(0, 0, 2).as_bytes(), &bulk].concat();
+        let mut body = [vendor::interface(0, 0, 2).as_bytes(), &bulk].concat();
         if let Some(isochronous) = isochronous {
-            body.extend_from_slice(interface(STREAMING, 0, 0).as_bytes());
-            body.extend_from_slice(interface(STREAMING, 1, 1).as_bytes());
+            body.extend_from_slice(vendor::interface(STREAMING, 0, 0).as_bytes());
+            body.extend_from_slice(vendor::interface(STREAMING, 1, 1).as_bytes());
             body.extend_from_slice(isochronous.as_bytes());
         }
         body
     };
     Identity {
-        device: DeviceDescriptor {
-            length: 18,
-            descriptor_type: DescriptorType::Device.0,
-            bcd_usb: 0x0200.into(),
-            class: 0xff,
-            sub_class: 0,
-            protocol: 0,
-            max_packet_size0: EP0_MAX_PACKET,
-            vendor: 0x0525.into(),
-            product: 0xa4a0.into(),
-            bcd_device: 0x0100.into(),
-            manufacturer_index: 0,
-            product_index: 0,
-            serial_index: 0,
-            configurations: 1,
-        },
+        device: vendor::device(0x0100),
         strings: Strings::new(),
         configurations: vec![Configuration::new(1, SELF_POWERED | REMOTE_WAKEUP, body)],
     }

@@ -4,15 +4,16 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use usb::ch9::{DescriptorType, DeviceDescriptor, InterfaceDescriptor};
+use usb::ch9::DeviceDescriptor;
 use usb::gadget::{Completion, Request, RequestError, Stall};
 use usb::{Direction, EndpointAddress, SetupPacket, Speed, Udc};
 use zerocopy::IntoBytes;
 
-use crate::composite::{Answer, Composite, EP0_BUFFER, EP0_MAX_PACKET, Functions, Identity};
+use crate::composite::{Answer, Composite, EP0_BUFFER, Functions, Identity};
 use crate::configuration::{Configuration, SELF_POWERED};
 use crate::endpoint::{Endpoint, disable_both, enable_both};
 use crate::strings::{Strings, Text, US_ENGLISH};
+use crate::vendor;
 
 /// `bConfigurationValue`.
 pub const CONFIGURATION: u8 = 3;
@@ -108,17 +109,7 @@ fn identity(config: &SourceSinkConfig) -> Identity {
         "0123456789.0123456789.0123456789".into(),
         "source and sink data".into(),
     ];
-    let interface = InterfaceDescriptor {
-        length: 9,
-        descriptor_type: DescriptorType::Interface.0,
-        number: 0,
-        alternate: 0,
-        endpoints: 2,
-        class: 0xff,
-        sub_class: 0,
-        protocol: 0,
-        string_index: 0,
-    };
+    let interface = vendor::interface(0, 0, 2);
     let body = |speed| {
         let (source, sink) = (BULK_IN.at(speed).as_bytes(), BULK_OUT.at(speed).as_bytes());
         // Linux lists them the other way round at full speed.
@@ -127,20 +118,10 @@ fn identity(config: &SourceSinkConfig) -> Identity {
     };
     Identity {
         device: DeviceDescriptor {
-            length: 18,
-            descriptor_type: DescriptorType::Device.0,
-            bcd_usb: 0x0200.into(),
-            class: 0xff,
-            sub_class: 0,
-            protocol: 0,
-            max_packet_size0: EP0_MAX_PACKET,
-            vendor: 0x0525.into(),
-            product: 0xa4a0.into(),
-            bcd_device: config.bcd_device.into(),
             manufacturer_index: 1,
             product_index: 2,
             serial_index: 3,
-            configurations: 1,
+            ..vendor::device(config.bcd_device)
         },
         strings: Strings::new().with(US_ENGLISH, texts),
         configurations: vec![Configuration::new(CONFIGURATION, SELF_POWERED, body).with_string(4)],
