@@ -9,7 +9,8 @@ use scenarios::{PageOrder, Schedule, Sweep};
 
 /// Proves DMA pool changes against the device models that live on them.
 ///
-/// Exit status: 0 no failure found, 1 broken, 129 wrong usage, 130 and above internal error.
+/// Exit status: 0 no failure found, 1 broken, 125 what was to be tested is absent or was not reached, 129 wrong usage, 130 and
+/// above internal error.
 #[derive(Parser, Debug)]
 #[command(name = "poolproof", version, max_term_width = 110)]
 pub(crate) struct Cli {
@@ -172,15 +173,17 @@ pub(crate) enum Gadget {
 
 #[derive(Args, Debug)]
 pub(crate) struct Check {
-    /// Test this pool only, and excuse nothing that is on record; shuffle takes a seed, as in shuffle:7
+    /// Test this pool only, and excuse no recorded defect; shuffle takes a seed, as in shuffle:7
     #[arg(long, value_name = "NAME")]
     pub(crate) pool: Option<String>,
 
-    /// Test the hostile pools instead, which keep dma_pool's promises and nothing else, and excuse nothing
+    /// Test the hostile pools instead (shuffle with seeds 0 to 3, scatter, high), which keep dma_pool's promises and nothing
+    /// else, and excuse nothing
     #[arg(long, conflicts_with = "pool")]
     pub(crate) hostile: bool,
 
-    /// Test this driver of the controller; without a name it is ci_hdrc, beside clients that scenarios have themselves
+    /// Test this driver of the controller only: scenarios with a client of their own (two-pages) are left out. Without it,
+    /// ci_hdrc and they
     #[arg(long, value_name = "NAME")]
     pub(crate) driver: Option<String>,
 
@@ -195,7 +198,8 @@ pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) machine: Machine,
 
-    /// Schedules for each scenario that is raced: so many, sampled by the seed, or `all` of one step with the fewest endpoints
+    /// Schedules for each raced scenario: so many, sampled by the seed, or `all` that have one step (with the fewest endpoints;
+    /// with more, a sample)
     #[arg(long, value_name = "N|all", default_value = "4", value_parser = sweep)]
     pub(crate) schedules: Sweep,
 
@@ -211,8 +215,9 @@ pub(crate) struct Check {
     ///
     /// One event a line, `TIME alloc pool=ADDRESS cpu=ADDRESS dma=ADDRESS caller=SYMBOL`, `TIME free …`; `create` and
     /// `destroy` with `name= size= align= boundary= device=` tell more of a pool. ftrace's and bpftrace's words around it
-    /// are understood. pool/observe/kprobe-events.sh and dmapool.bt make such logs. Exit status 125: there is no such file.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["pool", "scenario", "endpoints", "format", "page_size", "cpu_base", "seed"])]
+    /// are understood. pool/observe/kprobe-events.sh and dmapool.bt make such logs. Exit status 125: there is no
+    /// such file, or no allocation in it.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pool", "scenario", "endpoints", "format", "page_size", "page_order", "cpu_base", "seed", "driver", "hostile", "schedules", "errata", "no_workaround"])]
     pub(crate) observed: Option<PathBuf>,
 }
 
@@ -244,8 +249,8 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) machine: Machine,
 
-    /// What happens at which of the driver's accesses, in a scenario that is raced: `setup@12`, `in@4/next+3`, `irq@2+8`,
-    /// with commas between steps
+    /// What happens at which of the driver's accesses, in a raced scenario: `setup@12`, or with commas between steps
+    /// `in@4/next+3,irq@2+8`; see `poolproof list`
     #[arg(long, value_name = "STEPS", default_value = "none")]
     pub(crate) schedule: Schedule,
 
@@ -295,11 +300,11 @@ pub(crate) struct Machine {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
 
-    /// An erratum of the controller, which may be given several times
+    /// Give the controller this erratum; may be repeated. Linux's workaround for lost-prime-2.4 does not help every function
     #[arg(long, value_name = "NAME", value_parser = erratum())]
     pub(crate) errata: Vec<scenarios::Erratum>,
 
-    /// Let the driver work around no erratum
+    /// Take the driver's workarounds for errata out
     #[arg(long)]
     pub(crate) no_workaround: bool,
 }

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use scenarios::CONTRACT;
+use scenarios::{CONTRACT, PLACES};
 
 use crate::error::Error;
 
@@ -41,5 +41,13 @@ fn acts() -> Vec<(String, String)> {
         let acts: Vec<String> = needs.acts.iter().map(|act| (*act).to_owned()).chain(known).collect();
         (scenario.name().to_owned(), acts.join(", "))
     });
-    raced.collect()
+    let everywhere = [
+        ("ACT@N".to_owned(), "ACT before the driver's access number N, counted from 0".to_owned()),
+        (
+            "ACT@N/PLACE+K".to_owned(),
+            format!("the device's work on it stops half done for K accesses; PLACE: {}", PLACES.join(", ")),
+        ),
+        ("irq@N+K".to_owned(), "the processor sees no interrupt for K accesses".to_owned()),
+    ];
+    raced.chain(everywhere).collect()
 }

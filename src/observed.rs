@@ -1,6 +1,6 @@
 //! `poolproof check --observed`.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use scenarios::{Observed, Verdict};
@@ -12,16 +12,22 @@ use crate::input;
 /// Judges a machine's own log of what its pools did.
 pub(crate) fn check(out: &mut dyn Write, file: &Path, quiet: bool) -> Result<Exit, Error> {
     let observed = Observed::of(&read(file)?);
-    let is_broken = observed.verdict != Verdict::NoFailureFound;
-    if is_broken || !quiet {
+    let exit = match observed.verdict {
+        Verdict::NoFailureFound => Exit::NoFailure,
+        // Nothing to judge.
+        Verdict::Inconclusive => Exit::Untested,
+        _ => Exit::Broken,
+    };
+    if exit != Exit::NoFailure || !quiet {
         write!(out, "{observed}")?;
     }
-    Ok(if is_broken { Exit::Broken } else { Exit::NoFailure })
+    Ok(exit)
 }
 
 fn read(file: &Path) -> Result<String, Error> {
     input::text(file).map_err(|error| {
         let name = file.display().to_string().escape_debug().to_string();
-        Error { message: format!("--observed {name}: {error}"), exit: Exit::Untested }
+        let exit = if error.kind() == ErrorKind::NotFound { Exit::Untested } else { Exit::Usage };
+        Error { message: format!("--observed {name}: {error}"), exit }
     })
 }

@@ -39,13 +39,17 @@ impl Repeat {
 
     /// The command for the first of the runs that broke in this way; `None` where a row is not a scenario's.
     pub(crate) fn command(&self, pool: &str, scenario: &str, detail: &Detail) -> Option<String> {
-        let (schedule, variant) = (detail.schedule.as_ref()?, detail.variants.first()?);
+        let variant = detail.variants.first()?;
         let speed = if variant.speed == Speed::High { "high" } else { "full" };
         let mut text =
             format!("poolproof run {scenario} --pool {pool} --endpoints {} --speed {speed}", variant.endpoints);
         if variant.page_size != 4096 {
             text += &format!(" --page-size {}k", variant.page_size / 1024);
         }
-        Some(text + &self.machine + &format!(" --schedule {schedule}"))
+        text += &self.machine;
+        if let Some(schedule) = &detail.schedule {
+            text += &format!(" --schedule {schedule}");
+        }
+        Some(text)
     }
 }

@@ -32,6 +32,11 @@ pub(crate) fn run(out: &mut dyn Write, arguments: &Run) -> Result<Exit, Error> {
         .errata(errata.iter().copied())
         .workarounds(!no_workaround)
         .debugfs(arguments.debugfs.is_some());
+    if let Some(folder) = &arguments.debugfs {
+        // Before the run: a folder that cannot be there is found at once.
+        let made = fs::create_dir_all(folder);
+        made.map_err(|error| Error::usage(format!("--debugfs: {} cannot be made: {error}", folder.display())))?;
+    }
     let (run, trace) = if arguments.trace {
         bench.trace_scenario(&*scenario).map_err(setup)?
     } else {
@@ -41,18 +46,25 @@ pub(crate) fn run(out: &mut dyn Write, arguments: &Run) -> Result<Exit, Error> {
     if let Some(folder) = &arguments.debugfs {
         write_debugfs(out, folder, &run)?;
     }
-    Ok(if run.is_broken() { Exit::Broken } else { Exit::NoFailure })
+    Ok(match run.unreached() {
+        _ if run.is_broken() => Exit::Broken,
+        // What was to be tried was not.
+        Some(_) => Exit::Untested,
+        None => Exit::NoFailure,
+    })
 }
 
-/// Writes the driver's files into `folder`, which is made.
+/// Writes the driver's files into `folder`, which is there.
 fn write_debugfs(out: &mut dyn Write, folder: &Path, run: &scenarios::Run) -> Result<(), Error> {
     if run.debugfs.is_empty() {
         // The verdict above is what counts.
-        return Ok(writeln!(out, "debugfs: nothing is written, for no driver ran any more when the scenario ended")?);
+        return Ok(writeln!(
+            out,
+            "debugfs: nothing is written, for no driver of the controller ran when the scenario ended"
+        )?);
     }
-    let written = fs::create_dir_all(folder)
-        .and_then(|()| run.debugfs.iter().try_for_each(|file| fs::write(folder.join(file.name), &file.text)));
-    written.map_err(|error| Error::usage(format!("--debugfs: {} cannot be written: {error}", folder.display())))
+    let written = run.debugfs.iter().try_for_each(|file| fs::write(folder.join(file.name), &file.text));
+    written.map_err(|error| Error::internal(format!("--debugfs: {} cannot be written: {error}", folder.display())))
 }
 
 fn write(out: &mut dyn Write, run: &scenarios::Run, trace: &[TraceLine]) -> io::Result<()> {
@@ -74,6 +86,10 @@ fn write(out: &mut dyn Write, run: &scenarios::Run, trace: &[TraceLine]) -> io::
     }
     for line in &run.notes {
         writeln!(out, "seen: {line}")?;
+    }
+    if let Some((steps, accesses)) = run.unreached() {
+        let steps: Vec<String> = steps.iter().map(ToString::to_string).collect();
+        writeln!(out, "not tried: {}: the driver made {accesses} accesses while it was raced", steps.join(", "))?;
     }
     for line in run.reason() {
         writeln!(out, "reason: {line}")?;

@@ -108,7 +108,7 @@ fn what_the_bench_writes_is_read_again() {
 fn files_that_cannot_be_written_are_wrong_usage() {
     let output = poolproof(&["run", "ecm", "--debugfs", "/dev/null/folder"]);
     assert_eq!(output.status.code(), Some(129), "{}", stderr(&output));
-    assert!(stderr(&output).contains("--debugfs: /dev/null/folder cannot be written"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("--debugfs: /dev/null/folder cannot be made"), "{}", stderr(&output));
 }
 
 #[test]
@@ -128,4 +128,20 @@ fn a_log_of_the_pools_is_judged_beside_the_board() {
     }
     let wrong = board("6.12-descending-16-endpoints.log");
     assert_eq!(poolproof(&["explain", "chipidea", &wrong, log]).status.code(), Some(1));
+}
+
+#[test]
+fn a_disk_that_is_full_is_an_error_of_the_machine() {
+    let folder = folder("full");
+    fs::create_dir_all(&folder).expect("a folder");
+    std::os::unix::fs::symlink("/dev/full", folder.join("registers")).expect("a link");
+    let output = poolproof(&["run", "ecm", "--debugfs", folder.to_str().expect("a path in UTF-8")]);
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    assert!(stderr(&output).contains("cannot be written: No space left"), "{}", stderr(&output));
+}
+
+#[test]
+fn what_the_gadget_is_called_is_nothing_to_judge() {
+    let output = poolproof(&["explain", "chipidea", &board("6.12-msm/device")]);
+    assert_eq!(output.status.code(), Some(129), "{}", stdout(&output));
 }

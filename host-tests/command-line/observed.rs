@@ -47,19 +47,45 @@ fn a_block_that_is_handed_out_twice_is_1_and_comes_in_by_a_pipe() {
 }
 
 #[test]
-fn no_file_is_125_and_no_log_is_1() {
+fn no_file_and_no_log_are_125() {
     let absent = poolproof(&["check", "--observed", "/nowhere/log"]);
     assert_eq!(absent.status.code(), Some(125), "{}", stderr(&absent));
     assert!(stderr(&absent).contains("--observed /nowhere/log: No such file"), "{}", stderr(&absent));
     let other = poolproof(&["check", "--observed", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")]);
-    assert_eq!(other.status.code(), Some(1), "{}", stdout(&other));
+    assert_eq!(other.status.code(), Some(125), "{}", stdout(&other));
     assert!(stdout(&other).contains("INCONCLUSIVE\nreason: the log shows no block"), "{}", stdout(&other));
 }
 
 #[test]
 fn what_is_for_pools_of_ours_does_not_go_with_a_log() {
-    for arguments in [["--pool", "linked"], ["--scenario", "ecm"], ["--format", "json"], ["--seed", "1"]] {
-        let output = poolproof(&[&["check", "--observed", REAL], &arguments[..]].concat());
+    for arguments in [
+        &["--pool", "linked"][..],
+        &["--scenario", "ecm"],
+        &["--format", "json"],
+        &["--seed", "1"],
+        &["--driver", "ci_hdrc"],
+        &["--hostile"],
+        &["--page-order", "backward"],
+        &["--schedules", "5"],
+        &["--errata", "err050101"],
+        &["--no-workaround"],
+    ] {
+        let output = poolproof(&[&["check", "--observed", REAL], arguments].concat());
         assert_eq!(output.status.code(), Some(129), "{arguments:?}: {}", stderr(&output));
     }
+}
+
+#[test]
+fn a_promise_that_broke_is_not_called_kept() {
+    let log = std::fs::read_to_string(REAL).expect("it is here");
+    let moved = log.lines().find(|line| line.contains("dma_pool_alloc:")).expect("there are allocations");
+    let last = moved.split_whitespace().find(|word| word.starts_with("dma=0x")).expect("its address");
+    let broken = log.replacen(last, &format!("{}8", &last[..last.len() - 1]), 1);
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("observed-{}", std::process::id()));
+    std::fs::write(&file, broken).expect("the log is written");
+    let output = poolproof(&["check", "--observed", file.to_str().expect("a path in UTF-8")]);
+    std::fs::remove_file(&file).expect("it is removed");
+    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+    assert!(stdout(&output).contains("broke its promise Alignment"), "{}", stdout(&output));
+    assert!(!stdout(&output).contains("broke no promise"), "{}", stdout(&output));
 }

@@ -52,3 +52,37 @@ fn a_check_says_which_schedules_it_tried() {
     let text = stdout(&poolproof(&broken));
     assert!(text.contains("schedules none raced, as the scenario breaks without"), "{text}");
 }
+
+#[test]
+fn a_step_behind_the_end_of_the_race_is_not_tried_and_that_is_said() {
+    let output = poolproof(&["run", "append", "--endpoints", "4", "--schedule", "in@4,in@999999"]);
+    assert_eq!(output.status.code(), Some(125), "{}", stdout(&output));
+    let text = stdout(&output);
+    assert!(text.contains("not tried: in@999999: the driver made ") && text.contains(" while it was raced"), "{text}");
+}
+
+#[test]
+fn a_trace_shows_where_each_step_took_place() {
+    let output = poolproof(&[&BREAKS[..], &["--trace"]].concat());
+    let text = stdout(&output);
+    let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
+    let begin = at("race   the race begins: the driver's next access is access 0");
+    let setup = at("race   setup@36, before access 36 of the race");
+    let token = at("race   bus@50, before access 50 of the race");
+    assert!(begin < setup && setup < token, "{text}");
+    let accesses = text[begin..setup].lines().filter(|line| line.contains("] driver ")).count();
+    assert!(accesses > 0 && accesses <= 36, "registers are shown, descriptor words of the driver are not: {accesses}");
+}
+
+#[test]
+fn every_failure_has_the_command_that_makes_it_again() {
+    let check =
+        ["check", "--pool", "linked-descending", "--scenario", "ecm", "--endpoints", "8", "--page-order", "backward"];
+    let text = stdout(&poolproof(&check));
+    let command = text.lines().find_map(|line| line.trim().strip_prefix("again: poolproof ")).expect("a command");
+    assert!(command.ends_with("--endpoints 8 --speed full --page-order backward"), "{command}");
+    let again = poolproof(&command.split(' ').collect::<Vec<_>>());
+    assert_eq!(again.status.code(), Some(1), "{}", stderr(&again));
+    let error = text.lines().find(|line| line.trim().starts_with("error: ")).expect("an error").trim();
+    assert!(stdout(&again).contains(&format!("\n{error}\n")), "{error}: {}", stdout(&again));
+}

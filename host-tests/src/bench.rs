@@ -432,7 +432,7 @@ impl Bench {
             None => Host::new(port, config, Arc::clone(&log) as _),
         };
         let device: Arc<dyn Device> = Arc::clone(&chipidea) as _;
-        let race = || Race::new(self.schedule.clone(), Arc::clone(&line), Arc::clone(&device));
+        let race = || Race::new(self.schedule.clone(), Arc::clone(&line), Arc::clone(&device), trace.clone());
         let race = (!needs.acts.is_empty()).then(race);
         let board = Board::new(Arc::clone(clock), line, device, Arc::clone(&chipidea) as _, memory, pages, ledger, dma);
         let session = Session {

@@ -39,7 +39,8 @@ pub enum BenchError {
     DmaMask(u32),
     /// A schedule names what is not there.
     #[error(
-        "schedule: there is no `{name}` in scenario {scenario}; acts: {}, places in the device's work: {places}",
+        "schedule: there is no `{name}` in scenario {scenario}; acts: {}, places in the device's work: {places}; \
+         irq delays interrupts",
         if acts.is_empty() { "none, it is not raced" } else { acts }
     )]
     UnknownStep {

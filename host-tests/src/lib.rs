@@ -100,7 +100,7 @@ pub use served::{
 };
 pub use session::{Session, expect_equal};
 pub use shared::Shared;
-pub use sides::{DEVICES, drivers};
+pub use sides::{DEVICES, PAUSES as PLACES, drivers};
 pub use spans::CPU_BASE;
 pub use trace::{TraceLine, TraceLog};
 pub use verdict::{Failure, Verdict};

@@ -99,7 +99,8 @@ fn reasons(report: &Report) -> Vec<String> {
                 .to_owned(),
         ];
     }
-    let mut reasons: Vec<String> = report.findings.iter().take(TOLD).flat_map(reason).collect();
+    let kept = verdict(report) != Verdict::PoolContractViolated;
+    let mut reasons: Vec<String> = report.findings.iter().take(TOLD).flat_map(|noted| reason(noted, kept)).collect();
     let more = report.findings_total.saturating_sub(report.findings.len().min(TOLD) as u64);
     if more > 0 {
         reasons.push(format!("and {more} more {}", if more == 1 { "finding" } else { "findings" }));
@@ -107,11 +108,11 @@ fn reasons(report: &Report) -> Vec<String> {
     reasons
 }
 
-fn reason(noted: &Noted) -> Vec<String> {
+fn reason(noted: &Noted, kept: bool) -> Vec<String> {
     if let Finding::LayoutContract(finding) = &noted.finding {
         let of_contract = |layout: &&&PoolLayout| std::ptr::eq(layout.contract, finding.contract);
         let assumed_by = LAYOUTS.iter().find(of_contract).map_or("the driver", |layout| layout.assumed_by);
-        return broken_layout(finding, assumed_by, None);
+        return broken_layout(finding, assumed_by, None, kept);
     }
     let line = noted.line.map_or_else(String::new, |line| format!("line {line}: "));
     let caller = noted.caller.as_ref().map_or_else(String::new, |caller| format!(" ({caller})"));
@@ -192,7 +193,8 @@ fn notes(log: &Log, report: &Report) -> Vec<String> {
         ));
     }
     if report.beyond > 0 {
-        notes.push(format!("{} blocks would end behind the last address, and were passed over", report.beyond));
+        let (blocks, were) = if report.beyond == 1 { ("block", "was") } else { ("blocks", "were") };
+        notes.push(format!("{} {blocks} would end behind the last address, and {were} passed over", report.beyond));
     }
     if report.pools.iter().all(|pool| !pool.created) && !report.pools.is_empty() {
         notes.push("no creation of a pool was seen: the first line of each is taken for its first".to_owned());

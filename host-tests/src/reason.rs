@@ -56,13 +56,20 @@ fn errata(run: &Run) -> Vec<String> {
 
 /// Register, slot, both names, both addresses, the pool's order, and what came of it.
 fn layout(run: &Run, finding: &LayoutFinding) -> Vec<String> {
-    let mut lines = broken_layout(finding, &run.assumed_by, Some(run.mask_bits));
+    let kept = run.verdict != Verdict::PoolContractViolated;
+    let mut lines = broken_layout(finding, &run.assumed_by, Some(run.mask_bits), kept);
     lines.push(format!("in the model: {}", consequence(run, finding)));
     lines
 }
 
-/// Register, slot, both names, both addresses, the pool's order. `mask_bits` is the driver's DMA mask, where it is known.
-pub(crate) fn broken_layout(finding: &LayoutFinding, assumed_by: &str, mask_bits: Option<u32>) -> Vec<String> {
+/// Register, slot, both names, both addresses, the pool's order. `mask_bits` is the driver's DMA mask, where it is known;
+/// `kept` says whether pools kept their promises.
+pub(crate) fn broken_layout(
+    finding: &LayoutFinding,
+    assumed_by: &str,
+    mask_bits: Option<u32>,
+    kept: bool,
+) -> Vec<String> {
     let LayoutFinding { contract, written, effective, slot, expected_at, found, was_zero, claimed_at, order } = finding;
     let wanted = bus::Owner::new(contract.kind, *slot);
     let low_half = claimed_at.filter(|at| *slot == 0 && at != written && at.0 & u64::from(u32::MAX) == written.0);
@@ -82,8 +89,11 @@ pub(crate) fn broken_layout(finding: &LayoutFinding, assumed_by: &str, mask_bits
         _ => "",
     };
     let handed = order.as_ref().map_or_else(
-        || "its memory".to_owned(),
-        |(pool, order)| format!("pool {pool} broke no promise and handed out {order}"),
+        || "nothing is known of the pool's order".to_owned(),
+        |(pool, order)| {
+            let promise = if kept { "broke no promise and " } else { "" };
+            format!("pool {pool} {promise}handed out {order}")
+        },
     );
     let assumed = match (low_half, mask_bits) {
         (Some(_), Some(bits)) => format!("declared a DMA mask of {bits} bits"),

@@ -7,7 +7,7 @@ use pool::{Blame, Finding, Metadata, PageOrder};
 use usb::Speed;
 use usb::gadget::DebugFile;
 
-use crate::schedule::{Raced, Schedule};
+use crate::schedule::{Raced, Schedule, Step};
 use crate::scope::Scope;
 use crate::verdict::{Failure, Verdict};
 use crate::witness::Witnessed;
@@ -125,6 +125,13 @@ impl Exercised {
 }
 
 impl Run {
+    /// Steps of the schedule that did not take place, as the race had fewer accesses: their number is the second.
+    #[must_use]
+    pub fn unreached(&self) -> Option<(&[Step], u32)> {
+        let steps = self.schedule.as_ref()?.steps().get(self.raced.steps..).filter(|steps| !steps.is_empty())?;
+        Some((steps, self.raced.accesses))
+    }
+
     /// Whether anything was wrong, recorded defect or not.
     #[must_use]
     pub fn is_broken(&self) -> bool {

@@ -129,7 +129,7 @@ pub const DEVICES: [(&str, &str); 1] =
     [("chipidea-sim", "Chipidea (ci_hdrc) USB device controller, 2 to 16 endpoints, full and high speed")];
 
 /// Places at which a controller's work can be held up.
-pub(crate) const PAUSES: &[&str] = &chipidea_sim::PAUSES;
+pub const PAUSES: &[&str] = &chipidea_sim::PAUSES;
 
 /// Whether a register access, as its event puts it, is to a register that takes an address.
 pub(crate) fn takes_address(register_access: &str) -> bool {

@@ -8,6 +8,7 @@ use devices::DmaEvent;
 use pool::{Ledger, Place};
 use usb::wire::Packet;
 
+use crate::schedule::{Begins, StepTaken};
 use crate::sides;
 use crate::trace::HostLine;
 
@@ -32,6 +33,8 @@ pub(crate) fn actor(event: &dyn Event) -> &'static str {
         "wire"
     } else if event.is::<HostLine>() {
         "host"
+    } else if event.is::<StepTaken>() || event.is::<Begins>() {
+        "race"
     } else {
         "driver"
     }

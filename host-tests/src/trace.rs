@@ -17,7 +17,8 @@ use crate::symbols::{actor, symbolic};
 pub struct TraceLine {
     /// Number, time, source.
     pub header: Header,
-    /// Who acted: `driver` on a register, `device` on memory, `wire` for a packet, `host` for a line of its log.
+    /// Who acted: `driver` on a register, `device` on memory, `wire` for a packet, `host` for a line of its log, `race` for a step of
+    /// a schedule.
     pub actor: &'static str,
     /// What the event says.
     pub text: String,

@@ -180,8 +180,11 @@ case ${1-} in
         find_tracefs
         "$1"
         ;;
+    --help | -h)
+        sed -n '3,8s/^# \{0,1\}//p' "$0"
+        ;;
     *)
         sed -n '3,8s/^# \{0,1\}//p' "$0" >&2
-        exit 2
+        exit 129
         ;;
 esac

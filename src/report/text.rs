@@ -15,7 +15,7 @@ pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool, repeat: &
         writeln!(out, "{}\n", table(&rows).trim_fmt())?;
     }
     for row in rows.iter().filter(|row| row.status == Status::Broken) {
-        for detail in &row.failures {
+        for detail in row.failures.iter().filter(|detail| !quiet || detail.status == Status::Broken) {
             broken(out, &row.pool, &[&row.scenario], detail, repeat)?;
         }
     }

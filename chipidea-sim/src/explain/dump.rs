@@ -210,12 +210,9 @@ pub(super) struct TdEvent {
 }
 
 impl Dump {
-    /// Whether nothing of a board's files is in it. Damaged lines alone are nothing.
+    /// Whether nothing is in it that could be judged. Damaged lines are nothing, and what the gadget is called.
     pub(super) fn is_nothing(&self) -> bool {
-        self.device.is_empty()
-            && self.role.is_none()
-            && self.otg_state.is_none()
-            && !self.not_in_gadget_mode
+        !self.not_in_gadget_mode
             && self.heads.is_empty()
             && self.requests.is_empty()
             && self.registers.is_empty()

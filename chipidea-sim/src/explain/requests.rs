@@ -1,5 +1,7 @@
 //! The dTDs that are queued, endpoint by endpoint.
 
+use std::collections::BTreeMap;
+
 use crate::slot::Slot;
 
 use super::dump::{Dump, Head, Name, QueuedDtd};
@@ -165,8 +167,10 @@ fn overlay(head: &Head, waiting: &QueuedDtd, chain: &[&QueuedDtd]) -> Option<Sta
 fn shared_addresses(dump: &Dump) -> Vec<Statement> {
     let twice = |text: String, evidence: String| Statement::new(Weight::Wrong(super::Blame::Pool), text, evidence);
     let mut statements = Vec::new();
-    for (position, dtd) in dump.requests.iter().enumerate() {
-        if let Some(other) = dump.requests[..position].iter().find(|other| other.address == dtd.address) {
+    let mut first = BTreeMap::new();
+    for dtd in &dump.requests {
+        let other = *first.entry(dtd.address).or_insert(dtd);
+        if !std::ptr::eq(other, dtd) {
             let text = format!(
                 "dTD {:#010x} is {}'s and {}'s: one block was handed out twice",
                 dtd.address,

@@ -12,7 +12,7 @@ use std::str::FromStr;
 use thiserror::Error;
 
 pub use race::Act;
-pub(crate) use race::{Race, Raced};
+pub(crate) use race::{Begins, Race, Raced, StepTaken};
 pub use sweep::{Sweep, Swept};
 
 /// What happens at one access.

@@ -1,13 +1,17 @@
 //! A race: the acts of a scenario at the accesses that a schedule names.
 
+use std::fmt;
 use std::sync::Arc;
 
-use bus::{Point, Preempt};
+use bus::{Event, Point, Preempt, Trace};
 use devices::Device;
 use parking_lot::Mutex;
 
 use super::{Deed, Schedule, Step};
 use crate::irq::Line;
+
+/// Who emits its events.
+const SOURCE: &str = "schedule";
 
 /// Something that a scenario lets happen on the wire.
 pub struct Act {
@@ -36,7 +40,30 @@ pub(crate) struct Race {
     schedule: Schedule,
     line: Arc<Line>,
     device: Arc<dyn Device>,
+    trace: Trace,
     state: Mutex<State>,
+}
+
+/// A step that takes place, before the driver's next access.
+pub(crate) struct StepTaken(Step);
+
+impl Event for StepTaken {}
+
+impl fmt::Display for StepTaken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, before access {} of the race", self.0, self.0.at)
+    }
+}
+
+/// The driver's accesses count from the next one on.
+pub(crate) struct Begins;
+
+impl Event for Begins {}
+
+impl fmt::Display for Begins {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the race begins: the driver's next access is access 0")
+    }
 }
 
 #[derive(Default)]
@@ -51,12 +78,13 @@ struct State {
 }
 
 impl Race {
-    pub(crate) fn new(schedule: Schedule, line: Arc<Line>, device: Arc<dyn Device>) -> Arc<Self> {
-        Arc::new(Self { schedule, line, device, state: Mutex::default() })
+    pub(crate) fn new(schedule: Schedule, line: Arc<Line>, device: Arc<dyn Device>, trace: Trace) -> Arc<Self> {
+        Arc::new(Self { schedule, line, device, trace, state: Mutex::default() })
     }
 
     /// From the driver's next access on its accesses count.
     pub(crate) fn begin(&self, acts: Vec<Act>) {
+        self.trace.emit(SOURCE, || Begins);
         self.state.lock().acts = Some(acts);
     }
 
@@ -88,6 +116,7 @@ impl Race {
     }
 
     fn step(&self, step: &Step) {
+        self.trace.emit(SOURCE, || StepTaken(step.clone()));
         match &step.deed {
             Deed::Act { name, held } => {
                 // The lock is open meanwhile: what happens may end in the middle of something that asks for it.

@@ -38,6 +38,9 @@ impl AddressOrder {
     pub fn of(addresses: &[DmaAddr]) -> Self {
         let [first, second, rest @ ..] = addresses else { return Self::TooFew };
         let step = second.0.wrapping_sub(first.0);
+        if step == 0 {
+            return Self::Mixed { before: *first, then: *second };
+        }
         let mut before = *second;
         for &then in rest {
             if then.0.wrapping_sub(before.0) != step {
@@ -77,6 +80,7 @@ mod tests {
         assert_eq!(order(&[0x40]), AddressOrder::TooFew);
         assert_eq!(order(&[0, 0x40, 0x80]), AddressOrder::Ascending { stride: 0x40, from: DmaAddr(0) });
         assert_eq!(order(&[0xfc0, 0xf80]), AddressOrder::Descending { stride: 0x40, from: DmaAddr(0xfc0) });
+        assert_eq!(order(&[0x40, 0x40]), AddressOrder::Mixed { before: DmaAddr(0x40), then: DmaAddr(0x40) });
         assert_eq!(order(&[0, 0x40, 0x100]), AddressOrder::Mixed { before: DmaAddr(0x40), then: DmaAddr(0x100) });
     }
 }

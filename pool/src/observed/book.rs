@@ -58,6 +58,8 @@ struct Open {
     pages: BTreeSet<u64>,
     /// Blocks that overlap another pool's, which are not in the ledger.
     strayed: BTreeSet<DmaAddr>,
+    /// Where the processor has its blocks in use.
+    mapped: BTreeSet<u64>,
     /// Who allocated each block in use.
     callers: BTreeMap<DmaAddr, Option<String>>,
     first: Vec<DmaAddr>,
@@ -159,6 +161,7 @@ impl<'a> Book<'a> {
             id: self.spaces[instance.space].pool_observed(&instance.name, instance.geometry()),
             pages: BTreeSet::new(),
             strayed: BTreeSet::new(),
+            mapped: BTreeSet::new(),
             callers: BTreeMap::new(),
             first: Vec::new(),
             steps: Steps::default(),
@@ -198,6 +201,7 @@ impl<'a> Book<'a> {
                 ledger.handed_out_unseen(open.id, block);
                 let end = block.cpu.0.saturating_add(size);
                 self.in_use.insert(block.cpu.0, (end, index, block.dma));
+                open.mapped.insert(block.cpu.0);
             }
         }
         open.handed_out += 1;
@@ -262,6 +266,7 @@ impl<'a> Book<'a> {
         if !created && !is_known {
             self.report.excused_frees += 1;
         } else if ledger.freed(open.id, block) {
+            open.mapped.remove(&block.cpu.0);
             self.in_use.remove(&block.cpu.0);
         }
     }
@@ -328,7 +333,12 @@ impl<'a> Book<'a> {
         let ledger = &self.spaces[instance.space];
         let in_use = ledger.live_blocks_of(open.id).len() + open.strayed.len();
         ledger.pool_unobserved(open.id);
-        self.in_use.retain(|_, (_, other, _)| *other != index);
+        for cpu in &open.mapped {
+            // Another pool may have been handed out the same.
+            if self.in_use.get(cpu).is_some_and(|&(_, other, _)| other == index) {
+                self.in_use.remove(cpu);
+            }
+        }
         let seen = PoolSeen {
             name: instance.name.clone(),
             created: instance.created,

@@ -20,7 +20,8 @@ const FRAME: u64 = 4096;
 #[must_use]
 pub fn judge(log: &Log, layouts: &[&'static PoolLayout], accesses: &[Access]) -> Report {
     let assigned = Assigned::of(log);
-    let happened = Happened::of(log, &assigned);
+    // Of use only to order accesses.
+    let happened = if accesses.is_empty() { Happened::default() } else { Happened::of(log, &assigned) };
     let mut book = Book::new(&assigned, layouts);
     let mut waiting = accesses.iter().peekable();
     for (item, of_item) in log.items.iter().zip(&assigned.of_item) {
@@ -42,6 +43,7 @@ pub fn judge(log: &Log, layouts: &[&'static PoolLayout], accesses: &[Access]) ->
 }
 
 /// When something happened to a frame of memory.
+#[derive(Default)]
 struct Happened {
     /// By the number of the frame, rising.
     frames: BTreeMap<u64, Vec<Duration>>,
@@ -51,7 +53,7 @@ struct Happened {
 
 impl Happened {
     fn of(log: &Log, assigned: &Assigned) -> Self {
-        let mut happened = Self { frames: BTreeMap::new(), anywhere: Vec::new() };
+        let mut happened = Self::default();
         let mut latest = Duration::ZERO;
         for (item, of_item) in log.items.iter().zip(&assigned.of_item) {
             let Item::Event(Event { time, what, .. }) = item else {

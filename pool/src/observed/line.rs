@@ -162,6 +162,13 @@ fn read_event(line: usize, time: Option<Duration>, name: &str, rest: &[&str]) ->
     if let Some(size) = known.size.filter(|&size| size > LARGEST_BLOCK) {
         return Err(format!("size={size} is more than a block can have ({LARGEST_BLOCK} bytes)"));
     }
+    // What dma_pool_create refuses is no pool's.
+    if known.size == Some(0) {
+        return Err("size=0 is no block: expected 1 byte or more".to_owned());
+    }
+    if let Some(align) = known.align.filter(|&align| align != 0 && !align.is_power_of_two()) {
+        return Err(format!("align={align} is no power of two"));
+    }
     Ok(Event { line, time, what, pool, name: name.map(str::to_owned), caller, known })
 }
 

@@ -71,15 +71,15 @@ impl Assigned {
     pub(super) fn of(log: &Log) -> Self {
         let mut drafts: Vec<Draft> = Vec::new();
         let mut current: BTreeMap<Key, usize> = BTreeMap::new();
+        // Pools that were open before a gap, with their last drafts. Names and geometries stay known, blocks do not.
+        let mut before_gap: BTreeMap<Key, usize> = BTreeMap::new();
         let mut after_gap = log.overwritten > 0;
         let mut late = vec![];
         let mut of_item = Vec::with_capacity(log.items.len());
         for item in &log.items {
             let Item::Event(event) = item else {
-                // Names and geometries stay known, blocks do not.
                 after_gap = true;
-                let open = std::mem::take(&mut current);
-                current = reopened(open, &mut drafts, &mut late);
+                before_gap.append(&mut current);
                 of_item.push(None);
                 continue;
             };
@@ -90,10 +90,13 @@ impl Assigned {
             if event.what == What::Create {
                 // A creation in the place of another: that its end was not logged is no matter.
                 current.remove(&key);
+                before_gap.remove(&key);
             }
             let index = *current.entry(key.clone()).or_insert_with(|| {
-                drafts.push(Draft { key, name: None, created: false, known: Known::default(), blocks: Vec::new() });
-                late.push(after_gap);
+                let before = before_gap.remove(&key).map(|index| (drafts[index].name.clone(), drafts[index].known));
+                late.push(after_gap || before.is_some());
+                let (name, known) = before.unwrap_or_default();
+                drafts.push(Draft { key, name, created: false, known, blocks: Vec::new() });
                 drafts.len() - 1
             });
             drafts[index].learn(event);
@@ -143,18 +146,6 @@ impl Assigned {
     }
 }
 
-/// New instances for pools that go on behind a gap.
-fn reopened(open: BTreeMap<Key, usize>, drafts: &mut Vec<Draft>, late: &mut Vec<bool>) -> BTreeMap<Key, usize> {
-    let mut reopen = |(key, index): (Key, usize)| {
-        let Draft { name, known, .. } = &drafts[index];
-        let (name, known) = (name.clone(), *known);
-        drafts.push(Draft { key: key.clone(), name, created: false, known, blocks: Vec::new() });
-        late.push(true);
-        (key, drafts.len() - 1)
-    };
-    open.into_iter().map(&mut reopen).collect()
-}
-
 /// `None` for a creation that failed.
 fn key(event: &Event) -> Option<Key> {
     match (event.pool, &event.name) {
@@ -194,8 +185,9 @@ fn pages(blocks: &[Block], size: u64) -> Vec<(u64, u64)> {
     pages
 }
 
-/// The frames of a block, if it ends below the last one.
+/// The frames of a block, if it ends below the last one, for the processor too.
 fn frames(block: Block, size: u64) -> Option<(u64, u64)> {
+    block.cpu.0.checked_add(size)?;
     let start = block.dma.0 & !(FRAME - 1);
     let end = block.dma.0.checked_add(size)?.checked_next_multiple_of(FRAME)?;
     Some((start, end - start))

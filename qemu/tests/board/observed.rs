@@ -28,9 +28,9 @@ fn judged(observed: &Observed) -> usize {
 
 #[test]
 #[ignore = "needs qemu/setup: run qemu/test"]
-fn smoke_the_pools_of_a_kernel_are_observed() {
+fn smoke_the_pools_of_the_newest_kernel_are_observed() {
     with_board(
-        "6.12",
+        "newest",
         |config| config.observe = true,
         |board, device| {
             network(&device, "cdc_ether", 16 << 10)?;
