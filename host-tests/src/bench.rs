@@ -357,7 +357,7 @@ impl Bench {
         Ok((run, trace.map(|trace| trace.take()).unwrap_or_default()))
     }
 
-    fn validate(&self, scenario: &str, needs: Needs) -> Result<(), BenchError> {
+    pub(crate) fn validate(&self, scenario: &str, needs: Needs) -> Result<(), BenchError> {
         let Self { endpoints, page_size, .. } = *self;
         if !(2..=16).contains(&endpoints) {
             return Err(BenchError::Endpoints(endpoints));

@@ -182,6 +182,8 @@ fn jobs(options: &CheckOptions) -> Result<Vec<Job>, BenchError> {
         }
         for scenario in scenario::table().into_iter().filter(|scenario| wanted(&**scenario)) {
             let benches = benches(options, policy, endpoints, &*scenario);
+            // What cannot be set up is refused before anything runs.
+            benches.iter().try_for_each(|bench| bench.validate(scenario.name(), scenario.needs()))?;
             jobs.push(Job::Runs { scenario, benches });
         }
     }

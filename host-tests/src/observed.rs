@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bus::PoolLayout;
 use pool::observed::{self, Access, End, Event, LayoutJudged, Log, Noted, PoolSeen, Report, What};
-use pool::{Blame, Finding};
+use pool::{AddressOrder, Blame, Finding};
 
 use crate::reason::broken_layout;
 use crate::verdict::Verdict;
@@ -143,7 +143,11 @@ fn pool(pool: &PoolSeen) -> [String; 2] {
             did += &format!(", {others} by others");
         }
     }
-    [did, format!("pool {name}: {order}; {steps}")]
+    let order = match order {
+        AddressOrder::TooFew => order.to_string(),
+        _ => format!("{order}; {steps}"),
+    };
+    [did, format!("pool {name}: {order}")]
 }
 
 fn blocks(count: usize) -> String {

@@ -130,14 +130,16 @@ fn broken(out: &mut dyn Write, pool: &str, scenarios: &[&str], detail: &Detail, 
 fn summary(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     let count = |status| report.rows.iter().filter(|row| row.status == status).count();
     let runs: usize = report.rows.iter().map(|row| row.runs).sum();
+    let rows = report.rows.len();
     let not_judged = match count(Status::Reported) {
         0 => String::new(),
         count => format!(", {count} not judged"),
     };
     writeln!(
         out,
-        "{} rows ({runs} runs) in {}: {} no failure found, {} known bad, {} broken{not_judged}",
-        report.rows.len(),
+        "{rows} {} ({runs} {}) in {}: {} no failure found, {} known bad, {} broken{not_judged}",
+        if rows == 1 { "row" } else { "rows" },
+        if runs == 1 { "run" } else { "runs" },
         human(report.wall_time),
         count(Status::Pass),
         count(Status::KnownBad),

@@ -79,7 +79,8 @@ impl Assigned {
         for item in &log.items {
             let Item::Event(event) = item else {
                 after_gap = true;
-                before_gap.append(&mut current);
+                // One by one: `append` would walk all that were there before.
+                before_gap.extend(std::mem::take(&mut current));
                 of_item.push(None);
                 continue;
             };
