@@ -36,7 +36,7 @@ find_tracefs() {
     instance=$tracing/instances/$group
 }
 
-add() { echo "$1" 2>/dev/null >>$tracing/dynamic_events; }
+add() { echo "$1" 2>/dev/null >>"$tracing"/dynamic_events; }
 
 # How a kernel calls the creation of a pool: from 6.16 on with a node, dma_pool_create is only a wrapper then.
 find_create() {
@@ -98,9 +98,9 @@ define_by_histogram() {
     events=$tracing/events/$group
     # The idle tasks of all processors have one number, and cannot move to another processor.
     keep common_pid 1 'common_pid != 0' && keep common_cpu 0 'common_pid == 0' &&
-        echo "hist:keys=common_pid:n=name,d=device,s=size,a=align,b=boundary" >>$events/create_entry/trigger &&
+        echo "hist:keys=common_pid:n=name,d=device,s=size,a=align,b=boundary" >>"$events"/create_entry/trigger &&
         echo "hist:keys=common_pid:q=pool,i=__probe_ret_ip:onmatch($group.create_entry).trace(${group}_create,\$q,\$n,\$d,\$s,\$a,\$b,\$i)" \
-            >>$events/create_return/trigger &&
+            >>"$events"/create_return/trigger &&
         add "e:$group/dma_pool_alloc synthetic.${group}_alloc pool=\$pool:x64 cpu=\$cpu:x64 dma=+0(\$handle):x64 caller=\$caller:symbol $name $fields" &&
         add "e:$group/dma_pool_create synthetic.${group}_create pool=\$pool:x64 name=+0(\$name):string device=\$device:x64 size=\$size:u64 align=\$align:u64 boundary=\$boundary:u64 caller=\$caller:symbol"
 }
@@ -113,7 +113,7 @@ define_entries() {
 }
 
 start() {
-    [ ! -e $instance ] || stop_with "it runs already: $instance"
+    [ ! -e "$instance" ] || stop_with "it runs already: $instance"
     case $(uname -m) in
         *64) ;;
         *) stop_with "$(uname -m): a 64-bit kernel is needed" ;;
@@ -125,30 +125,30 @@ start() {
         define_by_histogram || fail_to_start
     fi
     define_entries || fail_to_start
-    mkdir $instance || fail_to_start
+    mkdir "$instance" || fail_to_start
     # Of the clocks that all processors share, the one that the kernel's own log has, or nearly.
-    echo global >$instance/trace_clock
-    echo 4096 >$instance/buffer_size_kb
+    echo global >"$instance"/trace_clock
+    echo 4096 >"$instance"/buffer_size_kb
     for event in create alloc free destroy; do
-        echo 1 >$instance/events/$group/dma_pool_$event/enable || fail_to_start
+        echo 1 >"$instance"/events/$group/dma_pool_$event/enable || fail_to_start
     done
     # 6.1 gives an event probe the time of the event before it in the buffer, whenever that was: there is one of the same
     # moment.
     for event in alloc_time create_time; do
-        [ ! -e $instance/events/$group/$event ] || echo 1 >$instance/events/$group/$event/enable || fail_to_start
+        [ ! -e "$instance"/events/$group/$event ] || echo 1 >"$instance"/events/$group/$event/enable || fail_to_start
     done
 }
 
 fail_to_start() {
-    tail -n 3 $tracing/error_log >&2
+    tail -n 3 "$tracing"/error_log >&2
     stop
     stop_with "kernel $(uname -r) refuses the events (its words are above)"
 }
 
 print() {
-    [ -e $instance ] || stop_with "it does not run: kprobe-events.sh start"
+    [ -e "$instance" ] || stop_with "it does not run: kprobe-events.sh start"
     echo "# poolproof observed allocations, kernel $(uname -r) $(uname -m)"
-    cat $instance/trace
+    cat "$instance"/trace
 }
 
 remove_events() {
@@ -156,23 +156,23 @@ remove_events() {
     # What refers to another goes first; a trigger is removed by its own words.
     for event in dma_pool_alloc dma_pool_create; do add "-:$group/$event"; done
     for event in alloc_return create_return alloc_entry create_entry; do
-        [ -e $events/$event/trigger ] || continue
+        [ -e "$events"/$event/trigger ] || continue
         while read -r trigger; do
-            case $trigger in hist:*) echo "!${trigger%% \[*}" 2>/dev/null >>$events/$event/trigger ;; esac
-        done <$events/$event/trigger
+            case $trigger in hist:*) echo "!${trigger%% \[*}" 2>/dev/null >>"$events"/$event/trigger ;; esac
+        done <"$events"/$event/trigger
     done
     for event in alloc create; do add "-:synthetic/${group}_$event"; done
     for event in alloc_return create_return alloc_entry create_entry alloc_time create_time; do add "-:$group/$event"; done
 }
 
 stop() {
-    if [ -e $instance ]; then
-        echo 0 >$instance/events/$group/enable
-        rmdir $instance
+    if [ -e "$instance" ]; then
+        echo 0 >"$instance"/events/$group/enable
+        rmdir "$instance"
     fi
     remove_events
     for event in dma_pool_free dma_pool_destroy; do add "-:$group/$event"; done
-    ! grep -q ":$group/" $tracing/dynamic_events
+    ! grep -q ":$group/" "$tracing"/dynamic_events
 }
 
 case ${1-} in
