@@ -1,6 +1,6 @@
 //! What the controller assumes of memory: data beside the model.
 
-use bus::{LayoutContract, PoolLayout};
+use bus::LayoutContract;
 
 use crate::kinds::DQH;
 
@@ -18,8 +18,3 @@ pub static ENDPTLISTADDR: LayoutContract = LayoutContract {
     size: 48,
     stride: 64,
 };
-
-/// Where Linux's driver takes its dQHs from, for logs of real machines (drivers/usb/chipidea/udc.c, 5.15 to 7.x):
-/// `init_eps` allocates the OUT and then the IN dQH of each endpoint from 0, and `hw_device_state` is given the first.
-pub static CI_HW_QH: PoolLayout =
-    PoolLayout { pool: "ci_hw_qh", contract: &ENDPTLISTADDR, assumed_by: "ci_hdrc init_eps" };

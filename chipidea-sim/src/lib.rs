@@ -104,7 +104,7 @@ pub use config::{Config, Layout};
 pub use controller::Chipidea;
 pub use errata::{Errata, LostAppends, Revision, Struck};
 pub use kinds::{BUFFER, DQH, DTD};
-pub use layout::{CI_HW_QH, ENDPTLISTADDR};
+pub use layout::ENDPTLISTADDR;
 pub use pause::PAUSES;
 pub use register_map::{Register, WriteMasks};
 pub use trace::{Refused, RegisterEvent};

@@ -8,10 +8,11 @@ use pool::observed::{self, Access, End, Event, LayoutJudged, Log, Noted, PoolSee
 use pool::{AddressOrder, Blame, Finding};
 
 use crate::reason::broken_layout;
+use crate::sides;
 use crate::verdict::Verdict;
 
 /// Layout contracts of devices, by the names of the pools that Linux's drivers take the memory from.
-pub static LAYOUTS: [&PoolLayout; 1] = [&chipidea_sim::CI_HW_QH];
+pub static LAYOUTS: [&PoolLayout; 1] = [&sides::CI_HW_QH];
 
 /// Findings that are told; the rest is counted.
 const TOLD: usize = 8;

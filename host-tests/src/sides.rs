@@ -4,7 +4,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use bus::{Belief, IrqLine, Owner, Trace, Watch};
+use bus::{Belief, IrqLine, Owner, PoolLayout, Trace, Watch};
 use chipidea_driver::{ChipideaUdc, DqhSource, Workarounds};
 use chipidea_sim::{Chipidea, Errata, Layout, LostAppends, Revision};
 use devices::{DmaMemory, DmaPort};
@@ -130,6 +130,11 @@ pub const DEVICES: [(&str, &str); 1] =
 
 /// Places at which a controller's work can be held up.
 pub const PAUSES: &[&str] = &chipidea_sim::PAUSES;
+
+/// Where Linux's driver takes its dQHs from, for logs of real machines (drivers/usb/chipidea/udc.c, 5.15 to 7.x):
+/// `init_eps` allocates the OUT and then the IN dQH of each endpoint from 0, and `hw_device_state` is given the first.
+pub(crate) static CI_HW_QH: PoolLayout =
+    PoolLayout { pool: "ci_hw_qh", contract: &chipidea_sim::ENDPTLISTADDR, assumed_by: "ci_hdrc init_eps" };
 
 /// Whether a register access, as its event puts it, is to a register that takes an address.
 pub(crate) fn takes_address(register_access: &str) -> bool {
