@@ -76,7 +76,7 @@ pub(crate) struct Kind {
 pub(crate) struct Compiled {
     pub(crate) object: PathBuf,
     /// Keeps an object that could not be put into the cache.
-    pub(crate) _kept: Option<tempfile::TempDir>,
+    pub(crate) kept: Option<tempfile::TempDir>,
 }
 
 const WARNINGS: [&str; 8] = [
@@ -112,7 +112,7 @@ pub(crate) fn compile(source: &Source, kind: &Kind, options: &Options) -> Result
     let cache = options.cache.clone().or_else(default_cache);
     if let Some(object) = cache.as_ref().map(|cache| cache.join(format!("{key}.so"))).filter(|object| object.is_file())
     {
-        return Ok(Compiled { object, _kept: None });
+        return Ok(Compiled { object, kept: None });
     }
     let work = tempfile::Builder::new().prefix("poolproof-").tempdir().map_err(no_place)?;
     lay_out(work.path(), source, kind, header.as_deref()).map_err(no_place)?;
@@ -120,8 +120,8 @@ pub(crate) fn compile(source: &Source, kind: &Kind, options: &Options) -> Result
     compiler.run(work.path(), &flags, source, kind, &made)?;
     // A cache that cannot be written costs a compilation each time, and nothing else.
     match cache.and_then(|cache| keep(&made, &cache, &key).ok()) {
-        Some(object) => Ok(Compiled { object, _kept: None }),
-        None => Ok(Compiled { object: made, _kept: Some(work) }),
+        Some(object) => Ok(Compiled { object, kept: None }),
+        None => Ok(Compiled { object: made, kept: Some(work) }),
     }
 }
 
