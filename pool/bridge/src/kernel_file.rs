@@ -53,7 +53,24 @@ impl KernelFile {
     /// # Errors
     /// [`BuildError`] if it is not there, does not compile or cannot be loaded.
     pub fn open(path: &Path, options: &Options) -> Result<Self, BuildError> {
+        Self::of_source(Source::find(path, KIND.file)?, options)
+    }
+
+    /// The same with a changed text, which is in no file; `None` if `edit` says that it does not fit.
+    ///
+    /// # Errors
+    /// As [`KernelFile::open`].
+    pub fn open_edited(
+        path: &Path,
+        options: &Options,
+        edit: impl FnOnce(&str) -> Option<String>,
+    ) -> Result<Option<Self>, BuildError> {
         let source = Source::find(path, KIND.file)?;
+        let Some(text) = edit(&String::from_utf8_lossy(&source.text)) else { return Ok(None) };
+        Self::of_source(Source { text: text.into_bytes(), is_edited: true, ..source }, options).map(Some)
+    }
+
+    fn of_source(source: Source, options: &Options) -> Result<Self, BuildError> {
         let compiled = compile(&source, &KIND, options)?;
         let library = Library::load(&compiled.object, &source.path)?;
         let calls = Calls::of(library)?;
