@@ -183,6 +183,11 @@ pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) kernel_c: KernelC,
 
+    /// Compare the file of --dmapool-c with this one, or with what it is in this revision of its repository, and print a table
+    /// for a changelog first
+    #[arg(long, value_name = "FILE|REV", requires = "dmapool_c", conflicts_with = "pool")]
+    pub(crate) base: Option<String>,
+
     /// Test the hostile pools instead (shuffle with seeds 0 to 3, scatter, high), which keep dma_pool's promises and nothing
     /// else, and excuse nothing
     #[arg(long, conflicts_with_all = ["pool", "dmapool_c"])]
