@@ -6,6 +6,7 @@ mod exit_status;
 mod explain;
 mod formats;
 mod hostile;
+mod kernel_c;
 mod mutants;
 mod observed;
 mod readme;
