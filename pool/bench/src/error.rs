@@ -1,0 +1,46 @@
+//! Why a bench ends without figures.
+
+use pool::{AllocError, Block, CreateError, DestroyError, FreeError, MemoryError};
+use thiserror::Error;
+
+use crate::sets::Set;
+
+/// What went wrong while pools were measured. Nothing here is a figure's fault: a pool that fails has none.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BenchError {
+    /// There is no memory to measure in.
+    #[error("memory for the bench: {0}")]
+    Memory(#[from] MemoryError),
+    /// The pool could not be made.
+    #[error("a pool could not be created: {0}")]
+    Create(#[from] CreateError),
+    /// The pool handed out no block.
+    #[error("a block could not be allocated: {0}")]
+    Alloc(#[from] AllocError),
+    /// The pool did not take a block back that was its own.
+    #[error("a block could not be freed: {0}")]
+    Free(#[from] FreeError),
+    /// The pool did not go away though every block was freed.
+    #[error("the pool could not be destroyed: {0}")]
+    Destroy(#[from] DestroyError),
+    /// A block lies where no memory is.
+    #[error("the pool handed out {} for devices, where no memory is", .0.dma)]
+    Outside(Block),
+    /// One of the above, of this pool on this set.
+    #[error("{subject} on {set}: {error}")]
+    Of {
+        /// The subject's name.
+        subject: String,
+        /// The set.
+        set: String,
+        /// What went wrong.
+        error: Box<BenchError>,
+    },
+}
+
+impl BenchError {
+    /// The same, of this subject on this set.
+    pub(crate) fn of(self, subject: &str, set: &Set) -> Self {
+        Self::Of { subject: subject.to_owned(), set: set.to_string(), error: Box::new(self) }
+    }
+}
