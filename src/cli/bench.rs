@@ -40,7 +40,7 @@ pub(crate) struct Dmapool {
     #[arg(long, value_name = "SET")]
     pub(crate) set: Vec<Set>,
 
-    /// Rounds of a sample, 1 to 10000; times are scaled to 100 [default: 100, or as many as fit into 25 ms]
+    /// Rounds of a sample, 1 to 10000; times are scaled to 100 [default: 100, or as many as fit into 20 ms]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10000))]
     pub(crate) rounds: Option<u64>,
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::error::BenchError;
+
 /// What [`thread_time`] is.
 #[cfg(unix)]
 pub(crate) const THREAD_TIME: &str = "CPU time of the thread";
@@ -11,18 +13,17 @@ pub(crate) const THREAD_TIME: &str = "wall time";
 
 /// Time since some moment in the past.
 #[cfg(unix)]
-pub(crate) fn thread_time() -> Duration {
-    use rustix::time::{ClockId, clock_gettime};
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    // The time of a thread is never negative, and nanoseconds are below a second.
-    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+pub(crate) fn thread_time() -> Result<Duration, BenchError> {
+    use nix::time::{ClockId, clock_gettime};
+    let now = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);
+    now.map(Duration::from).map_err(|error| BenchError::Clock(error.to_string()))
 }
 
 /// Time since some moment in the past.
 #[cfg(not(unix))]
-pub(crate) fn thread_time() -> Duration {
+pub(crate) fn thread_time() -> Result<Duration, BenchError> {
     use std::sync::OnceLock;
     use std::time::Instant;
     static FIRST: OnceLock<Instant> = OnceLock::new();
-    FIRST.get_or_init(Instant::now).elapsed()
+    Ok(FIRST.get_or_init(Instant::now).elapsed())
 }

@@ -17,7 +17,7 @@ pub const ROUNDS: u64 = 100;
 
 /// Beyond this a sample has fewer rounds, and is scaled: a pool that is hundreds of times slower than the others would
 /// otherwise take all of a run's time.
-const SAMPLE: Duration = Duration::from_millis(25);
+const SAMPLE: Duration = Duration::from_millis(20);
 
 /// Rounds of the two runs whose instructions are compared.
 const FURTHER: [u64; 2] = [1, 3];
@@ -31,7 +31,7 @@ pub struct Options {
     pub sets: Vec<Set>,
     /// Samples of each pool on each set.
     pub repetitions: usize,
-    /// Rounds of a sample; `None` means 100, or as many as fit into 25 ms, at least one.
+    /// Rounds of a sample; `None` means 100, or as many as fit into 20 ms, at least one.
     pub rounds: Option<u64>,
 }
 
@@ -68,7 +68,7 @@ pub fn dmapool(
             subjects: labels(subjects, Some(baseline)),
             baseline,
             samples,
-            notes: timed.fewer_rounds(),
+            rounds: Some(timed.rounds),
         })
     });
     let figures = figures.collect::<Result<_, BenchError>>()?;
@@ -122,7 +122,7 @@ pub fn dmapool_instructions(
             subjects: labels(subjects, None),
             baseline,
             samples: Samples::from_values(values),
-            notes: Vec::new(),
+            rounds: None,
         })
     });
     let figures = figures.collect::<Result<_, InstructionsError>>()?;
@@ -157,17 +157,6 @@ impl Timed<'_> {
         let (subject, set) = (self.subjects[cell.subject], &self.options.sets[cell.set]);
         let rounds = self.rounds[cell.set][cell.subject];
         subject.time(self.memory, self.procedure, set, rounds).map_err(|error| error.of(subject.name(), set))
-    }
-
-    /// Which samples had fewer rounds than the figures are for.
-    fn fewer_rounds(&self) -> Vec<String> {
-        let fewer = self.subjects.iter().enumerate().filter_map(|(subject, label)| {
-            let sets = self.options.sets.iter().zip(&self.rounds).map(|(set, rounds)| (set, rounds[subject]));
-            let sets: Vec<_> = sets.filter(|(_, rounds)| *rounds != ROUNDS).collect();
-            let sets: Vec<_> = sets.iter().map(|(set, rounds)| format!("{rounds} on {set}")).collect();
-            (!sets.is_empty()).then(|| format!("rounds of {}, scaled to {ROUNDS}: {}", label.name(), sets.join(", ")))
-        });
-        fewer.collect()
     }
 }
 

@@ -26,6 +26,9 @@ pub enum BenchError {
     /// A block lies where no memory is.
     #[error("the pool handed out {} for devices, where no memory is", .0.dma)]
     Outside(Block),
+    /// There is no clock for the time of a thread.
+    #[error("the clock of the thread's CPU time cannot be read: {0}")]
+    Clock(String),
     /// One of the above, of this pool on this set.
     #[error("{subject} on {set}: {error}")]
     Of {

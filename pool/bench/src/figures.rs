@@ -35,8 +35,8 @@ pub struct Figures {
     pub baseline: usize,
     /// Samples in `unit`.
     pub samples: Samples,
-    /// What differs from cell to cell and is worth telling, a line each.
-    pub notes: Vec<String>,
+    /// How often a sample repeated what its unit is for, by set and subject, where that is not fixed; samples are scaled.
+    pub rounds: Option<Vec<Vec<u64>>>,
 }
 
 /// What a sample counts.
@@ -90,6 +90,12 @@ impl Figures {
     pub fn ratio(&self, cell: Cell) -> Option<Spread> {
         let baseline = self.samples.of(Cell { subject: self.baseline, ..cell });
         Spread::of(&paired_ratios(self.samples.of(cell), baseline))
+    }
+
+    /// Rounds of a subject's samples on a set, where they are not fixed.
+    #[must_use]
+    pub fn rounds(&self, cell: Cell) -> Option<u64> {
+        self.rounds.as_ref()?.get(cell.set)?.get(cell.subject).copied()
     }
 
     /// Every cell, set by set.

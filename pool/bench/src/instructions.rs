@@ -43,8 +43,7 @@ pub fn instructions(command: &Command) -> Result<u64, InstructionsError> {
     let output = valgrind.output().map_err(InstructionsError::NoValgrind)?;
     let messages = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
-        let last = messages.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("without a word");
-        return Err(InstructionsError::Failed { command: shown(), output: last.to_owned() });
+        return Err(InstructionsError::Failed { command: shown(), output: complaint(&messages).to_owned() });
     }
     collected(&messages).ok_or_else(|| InstructionsError::NoCount { command: shown() })
 }
@@ -64,6 +63,13 @@ fn collected(messages: &str) -> Option<u64> {
     counts.next_back()?.1.split_whitespace().next()?.parse().ok()
 }
 
+/// The program's last word, or what valgrind says of its end.
+fn complaint(messages: &str) -> &str {
+    let mut own = messages.lines().filter(|line| !line.starts_with("==") && !line.trim().is_empty());
+    let terminated = || messages.lines().find(|line| line.contains("terminating"));
+    own.next_back().or_else(terminated).unwrap_or("it said nothing").trim()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,5 +81,16 @@ mod tests {
         assert_eq!(collected(messages), Some(1234567));
         assert_eq!(collected("==7== Collected : \n"), None);
         assert_eq!(collected("nothing"), None);
+    }
+
+    #[test]
+    fn what_failed_is_told_in_its_own_words() {
+        let signal = "==7== \n==7== Process terminating with default action of signal 11 (SIGSEGV)\n==7== \n";
+        assert_eq!(complaint(signal), "==7== Process terminating with default action of signal 11 (SIGSEGV)");
+        assert_eq!(
+            complaint(&format!("{signal}poolproof: there is no pool\n==7== I refs: 1\n")),
+            "poolproof: there is no pool"
+        );
+        assert_eq!(complaint(""), "it said nothing");
     }
 }

@@ -123,9 +123,9 @@ impl Procedure {
 }
 
 fn timed(work: impl FnOnce() -> Result<(), BenchError>) -> Result<Duration, BenchError> {
-    let begin = thread_time();
+    let begin = thread_time()?;
     work()?;
-    Ok(thread_time().saturating_sub(begin))
+    Ok(thread_time()?.saturating_sub(begin))
 }
 
 /// Before the first allocation.

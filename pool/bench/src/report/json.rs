@@ -13,9 +13,9 @@ use crate::statistics::Spread;
 /// - `optimised`: whether this program was built with optimisation; without it figures compare nothing
 /// - `notes`: sentences about all figures
 /// - `figures`, one for each procedure: `procedure`, `about`, `unit`, `of` (what one unit is for, as `100 rounds`), `by`
-///   (what measured it), `exact` (the same in each run), `baseline`, `notes`, `results`
+///   (what measured it), `exact` (the same in each run), `baseline`, `results`
 /// - `results`, one for each subject on each set: `set`, `subject`, `control` (the baseline once more), `operations` behind
-///   one unit, `samples` in the order they were taken, `spread` and `ratio` to the baseline in the same repetition, each with
+///   one unit, `rounds` that a sample had and was scaled from, or null, `samples` in the order they were taken, `spread` and `ratio` to the baseline in the same repetition, each with
 ///   `median`, `lower` and `upper` quartile, or null where nothing was measured
 #[must_use]
 pub fn json(report: &Report) -> Value {
@@ -39,7 +39,6 @@ fn figures_value(figures: &Figures) -> Value {
         "by": figures.unit.by,
         "exact": figures.unit.exact,
         "baseline": figures.subjects.get(figures.baseline).map(|subject| &subject.name),
-        "notes": figures.notes,
         "results": figures.cells().map(|cell| result_value(figures, cell)).collect::<Vec<_>>(),
     })
 }
@@ -52,6 +51,7 @@ fn result_value(figures: &Figures, cell: Cell) -> Value {
         "control": subject.is_control,
         "where": WHERE,
         "operations": set.operations,
+        "rounds": figures.rounds(cell),
         "samples": figures.samples.of(cell),
         "spread": figures.spread(cell).map(spread_value),
         "ratio": figures.ratio(cell).map(spread_value),

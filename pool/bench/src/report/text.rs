@@ -36,13 +36,19 @@ fn write_figures(out: &mut dyn Write, figures: &Figures) -> io::Result<()> {
         writeln!(out, "ratio to {}{paired} ({WHERE}){spread}; below 1 is less", baseline.name)?;
         writeln!(out, "{}", table(figures, |cell| figures.ratio(cell)).trim_fmt())?;
     }
-    for note in &figures.notes {
-        writeln!(out, "note: {note}")?;
+    if let Some((fewest, most)) = fewest_and_most_rounds(figures) {
+        writeln!(out, "note: a sample had {fewest} to {most} rounds, and is scaled to {}", unit.of)?;
     }
     for (set, ratio) in figures.disturbed(DISTURBED) {
         writeln!(out, "warning: the control has {ratio:.2} on {set}: do not believe smaller differences there")?;
     }
     writeln!(out)
+}
+
+/// Where samples differ in their rounds.
+fn fewest_and_most_rounds(figures: &Figures) -> Option<(u64, u64)> {
+    let rounds = || figures.cells().filter_map(|cell| figures.rounds(cell));
+    rounds().min().zip(rounds().max()).filter(|(fewest, most)| fewest < most)
 }
 
 fn table(figures: &Figures, value: impl Fn(Cell) -> Option<Spread>) -> Table {
