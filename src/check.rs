@@ -29,9 +29,11 @@ pub(crate) fn check(out: &mut dyn Write, arguments: &Check) -> Result<Exit, Erro
         workarounds: !no_workaround,
         ..CheckOptions::default()
     };
-    if let Some(name) = &arguments.pool {
+    let named = arguments.pool.iter().map(|name| names::pool(name)).collect::<Result<Vec<_>, _>>()?;
+    let named = [named, arguments.kernel_c.policies()?].concat();
+    if !named.is_empty() {
         // Naming a pool tests it and excuses nothing.
-        options.pools = vec![names::pool(name)?];
+        options.pools = named;
         options.excuse = false;
     }
     if arguments.hostile {

@@ -136,8 +136,11 @@ pub(crate) struct Usb {
     pub(crate) gadget: Gadget,
 
     /// The pool, of a board in this program; with a boot loader, of the system that it starts [default: linked]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "dmapool_c")]
     pub(crate) pool: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) kernel_c: KernelC,
 
     /// The kernel of a board in QEMU: a series that qemu/setup brought [default: 6.12]
     #[arg(long, value_name = "SERIES")]
@@ -184,9 +187,12 @@ pub(crate) struct Check {
     #[arg(long, value_name = "NAME")]
     pub(crate) pool: Option<String>,
 
+    #[command(flatten)]
+    pub(crate) kernel_c: KernelC,
+
     /// Test the hostile pools instead (shuffle with seeds 0 to 3, scatter, high), which keep dma_pool's promises and nothing
     /// else, and excuse nothing
-    #[arg(long, conflicts_with = "pool")]
+    #[arg(long, conflicts_with_all = ["pool", "dmapool_c"])]
     pub(crate) hostile: bool,
 
     /// Test this driver of the controller only: scenarios with a client of their own (two-pages) are left out. Without it,
@@ -224,7 +230,7 @@ pub(crate) struct Check {
     /// `destroy` with `name= size= align= boundary= device=` tell more of a pool. ftrace's and bpftrace's words around it
     /// are understood. pool/observe/kprobe-events.sh and dmapool.bt make such logs. Exit status 125: there is no
     /// such file, or no allocation in it.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["pool", "scenario", "endpoints", "format", "page_size", "page_order", "cpu_base", "seed", "driver", "hostile", "schedules", "errata", "no_workaround"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pool", "dmapool_c", "scenario", "endpoints", "format", "page_size", "page_order", "cpu_base", "seed", "driver", "hostile", "schedules", "errata", "no_workaround"])]
     pub(crate) observed: Option<PathBuf>,
 }
 
@@ -234,8 +240,11 @@ pub(crate) struct Run {
     pub(crate) scenario: String,
 
     /// The pool; shuffle takes a seed, as in shuffle:7
-    #[arg(long, value_name = "NAME", default_value = "linked")]
+    #[arg(long, value_name = "NAME", default_value = "linked", conflicts_with = "dmapool_c")]
     pub(crate) pool: String,
+
+    #[command(flatten)]
+    pub(crate) kernel_c: KernelC,
 
     /// The driver of the controller
     #[arg(long, value_name = "NAME", default_value = "ci_hdrc")]
@@ -287,6 +296,27 @@ pub(crate) struct Mutants {
     /// What to print
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+}
+
+/// The kernel's own C files as pools.
+#[derive(Args, Debug, Default)]
+pub(crate) struct KernelC {
+    /// Test this mm/dmapool.c, or that of this kernel tree, compiled unmodified for user space; may be repeated. Excuses
+    /// nothing. Exit status 125: it is absent or does not compile
+    #[arg(long, value_name = "PATH")]
+    pub(crate) dmapool_c: Vec<PathBuf>,
+
+    /// Compile kernel files as with CONFIG_SLUB_DEBUG_ON: they poison and check blocks
+    #[arg(long, requires = "dmapool_c")]
+    pub(crate) dmapool_debug: bool,
+
+    /// Compile kernel files with AddressSanitizer
+    #[arg(long, requires = "dmapool_c", conflicts_with = "tsan")]
+    pub(crate) asan: bool,
+
+    /// Compile kernel files with ThreadSanitizer
+    #[arg(long, requires = "dmapool_c")]
+    pub(crate) tsan: bool,
 }
 
 #[derive(Args, Debug)]

@@ -7,6 +7,7 @@ mod error;
 mod exit;
 mod explain;
 mod input;
+mod kernel_c;
 mod list;
 mod mutants;
 mod names;

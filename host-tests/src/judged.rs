@@ -47,7 +47,7 @@ impl Bench {
             errata: sides::struck(&session.controller),
             log: session.log.lines().into_iter().map(|line| LogLine { at: line.time, text: line.text }).collect(),
             log_origin: ORIGIN,
-            board_log: board.log(),
+            board_log: board.log().into_iter().chain(board.ledger.printed_lines()).collect(),
             debugfs: Vec::new(),
             virtual_time: board.clock.now(),
             wall_time,

@@ -42,11 +42,13 @@ pub enum Promise {
     Geometry,
     /// Destroying a pool that is in use is refused, and takes no block away.
     Busy,
+    /// Every call returns, and leaves the kernel's memory and locks in order.
+    Sound,
 }
 
 impl Promise {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Geometry,
         Self::NoOverlap,
         Self::Alignment,
@@ -58,6 +60,7 @@ impl Promise {
         Self::Unwind,
         Self::NoLeak,
         Self::Busy,
+        Self::Sound,
     ];
 
     /// The promise in words.
@@ -75,6 +78,9 @@ impl Promise {
             Self::NoLeak => "freed blocks come again, and an idle pool gives all pages back",
             Self::Geometry => "a geometry that cannot be kept is refused, any other is taken",
             Self::Busy => "a pool in use is not destroyed, and no live block's page is given back",
+            Self::Sound => {
+                "every call returns: no fault, no deadlock, no endless loop, no damage to the kernel's own memory"
+            }
         }
     }
 }

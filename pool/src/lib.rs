@@ -37,6 +37,6 @@ pub use ledger::{AddressOrder, Counts, Ledger, Place};
 pub use memory::{CpuFault, Memory, MemoryError, Span};
 pub use page::{PageAllocator, PageError, PageOrder, PageOrderError, PageSource, Pages};
 pub use policy::Policy;
-pub use pool::{Block, Flags, Geometry, Layout, Metadata, MetadataField, Pool};
+pub use pool::{Block, Flags, Geometry, Layout, Metadata, MetadataField, Pool, Remark};
 pub use slab::Slab;
 pub use watched::DmaPool;

@@ -6,7 +6,9 @@ use std::sync::atomic::Ordering;
 
 use bus::{CpuAddr, DmaAddr};
 use thiserror::Error;
-use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestRegionMmap, MemoryRegionAddress};
+use vm_memory::{
+    Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestRegionMmap, MemoryRegionAddress, MmapRegion,
+};
 
 /// A stretch of memory and where it lies for the processor and for devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,8 +74,8 @@ impl Memory {
         }
         let mut spans = spans.to_vec();
         spans.sort_by_key(|span| span.dma);
-        let ranges: Vec<_> = spans.iter().map(|span| (GuestAddress(span.dma.0), span.len as usize)).collect();
-        let guest = GuestMemoryMmap::from_ranges(&ranges).map_err(|error| MemoryError::Os(error.to_string()))?;
+        let regions = spans.iter().map(region).collect::<Result<Vec<_>, _>>()?;
+        let guest = GuestMemoryMmap::from_regions(regions).map_err(|error| MemoryError::Os(error.to_string()))?;
         Ok(Arc::new(Self { guest, spans }))
     }
 
@@ -220,6 +222,16 @@ impl Memory {
     fn at(&self, cpu: CpuAddr, fault: CpuFault) -> Result<GuestAddress, CpuFault> {
         self.dma(cpu).map(|dma| GuestAddress(dma.0)).ok_or(fault)
     }
+}
+
+/// Memory of one span. Shared, so that it can be mapped a second time, for code that takes the processor's addresses for
+/// pointers.
+fn region(span: &Span) -> Result<GuestRegionMmap, MemoryError> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_ANONYMOUS | libc::MAP_SHARED | libc::MAP_NORESERVE;
+    let mapping = MmapRegion::build(None, span.len as usize, protection, flags)
+        .map_err(|error| MemoryError::Os(error.to_string()))?;
+    GuestRegionMmap::new(mapping, GuestAddress(span.dma.0)).ok_or(MemoryError::BadSpan(*span))
 }
 
 impl fmt::Debug for Memory {

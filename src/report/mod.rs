@@ -20,7 +20,7 @@ pub(crate) fn write(
     report: &Report,
     format: Format,
     quiet: bool,
-    repeat: &Repeat,
+    repeat: &Repeat<'_>,
 ) -> io::Result<()> {
     match format {
         Format::Text => text::write(out, report, quiet, repeat),

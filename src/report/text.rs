@@ -9,7 +9,7 @@ use scenarios::{Detail, Report, Row, Status};
 use super::{human, seen_line};
 use crate::repeat::Repeat;
 
-pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool, repeat: &Repeat) -> io::Result<()> {
+pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool, repeat: &Repeat<'_>) -> io::Result<()> {
     let rows: Vec<&Row> = report.rows.iter().filter(|row| !quiet || row.status == Status::Broken).collect();
     if !rows.is_empty() {
         writeln!(out, "{}\n", table(&rows).trim_fmt())?;
@@ -73,7 +73,7 @@ fn errors(row: &Row) -> String {
 }
 
 /// Recorded defects, each cause once for all the scenarios that it breaks.
-fn known_bad(out: &mut dyn Write, rows: &[&Row], repeat: &Repeat) -> io::Result<()> {
+fn known_bad(out: &mut dyn Write, rows: &[&Row], repeat: &Repeat<'_>) -> io::Result<()> {
     let mut causes: Vec<(&str, Vec<&str>, &Detail)> = Vec::new();
     for row in rows.iter().filter(|row| row.status == Status::KnownBad) {
         for detail in &row.failures {
@@ -96,7 +96,7 @@ fn not_judged(out: &mut dyn Write, row: &Row) -> io::Result<()> {
     writeln!(out, "  scope: {}\n", row.scope)
 }
 
-fn broken(out: &mut dyn Write, pool: &str, scenarios: &[&str], detail: &Detail, repeat: &Repeat) -> io::Result<()> {
+fn broken(out: &mut dyn Write, pool: &str, scenarios: &[&str], detail: &Detail, repeat: &Repeat<'_>) -> io::Result<()> {
     let known = if detail.status == Status::KnownBad { " (known bad)" } else { "" };
     writeln!(out, "{pool} · {}: {}{known}", scenarios.join(", "), detail.verdict)?;
     if !detail.variants.is_empty() {

@@ -39,6 +39,9 @@ pub(crate) use pools::PoolId;
 pub use order::AddressOrder;
 pub use place::Place;
 
+/// Lines of pools that are kept: one that prints for every block says no more after these.
+const MOST_PRINTED: usize = 1000;
+
 /// How much a ledger has seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -64,6 +67,8 @@ struct State {
     counts: Counts,
     /// Registers whose layouts fitted though the driver named nothing of what lies there.
     unnamed: Vec<&'static str>,
+    /// What pools printed.
+    printed: Vec<String>,
 }
 
 impl Ledger {
@@ -72,8 +77,22 @@ impl Ledger {
     pub fn new(memory: Arc<Memory>) -> Arc<Self> {
         let map = Map::new(memory.spans());
         let (findings, leaks, counts) = (Kept::default(), Leaks::default(), Counts::default());
-        let state = State { map, pools: Vec::new(), findings, leaks, counts, unnamed: Vec::new() };
+        let state = State { map, pools: Vec::new(), findings, leaks, counts, unnamed: Vec::new(), printed: Vec::new() };
         Arc::new(Self { memory, state: Mutex::new(state) })
+    }
+
+    /// What pools printed so far, as a kernel's log has it: the first thousand lines.
+    #[must_use]
+    pub fn printed_lines(&self) -> Vec<String> {
+        self.state.lock().printed.clone()
+    }
+
+    /// Keeps a line that a pool printed.
+    pub(crate) fn printed(&self, text: String) {
+        let printed = &mut self.state.lock().printed;
+        if printed.len() < MOST_PRINTED {
+            printed.push(text);
+        }
     }
 
     /// What was found so far, in order; of a flood its beginning, and the first of every name and blame.
