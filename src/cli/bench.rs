@@ -6,6 +6,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use pool_bench::{Procedure, Set};
 
+use super::KernelC;
+
 #[derive(Args, Debug)]
 pub(crate) struct Bench {
     #[command(subcommand)]
@@ -23,11 +25,15 @@ pub(crate) enum What {
 
 #[derive(Args, Debug)]
 pub(crate) struct Dmapool {
-    /// Measure this pool; may be repeated [default: all that `poolproof list` names]
+    /// Measure this pool; may be repeated [default: all of Linux's kind that `poolproof list` names]
     #[arg(long, value_name = "NAME")]
     pub(crate) pool: Vec<String>,
 
-    /// What ratios refer to; measured too if it is not named [default: linked]
+    #[command(flatten)]
+    pub(crate) kernel_c: KernelC,
+
+    /// What ratios refer to: a pool, measured too if it is not named, or a --dmapool-c [default: the first --dmapool-c, or
+    /// linked]
     #[arg(long, value_name = "NAME")]
     pub(crate) baseline: Option<String>,
 
@@ -63,8 +69,11 @@ pub(crate) struct Dmapool {
 
 #[derive(Args, Debug)]
 pub(crate) struct DmapoolRounds {
-    #[arg(long)]
-    pub(crate) pool: String,
+    #[arg(long, required_unless_present = "dmapool_c", conflicts_with = "dmapool_c")]
+    pub(crate) pool: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) kernel_c: KernelC,
 
     #[arg(long, value_parser = procedure())]
     pub(crate) procedure: Procedure,

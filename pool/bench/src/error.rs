@@ -17,6 +17,9 @@ pub enum BenchError {
     /// The pool handed out no block.
     #[error("a block could not be allocated: {0}")]
     Alloc(#[from] AllocError),
+    /// A kernel's pool handed out no block; it does not say why.
+    #[error("a block could not be allocated: dma_pool_alloc returned NULL")]
+    NoBlock,
     /// The pool did not take a block back that was its own.
     #[error("a block could not be freed: {0}")]
     Free(#[from] FreeError),

@@ -1,12 +1,14 @@
 //! What pools cost.
 //!
-//! - [`dmapool`]: pools ([`Subject`]) through [`Procedure`]s on [`Set`]s
+//! - [`dmapool`]: pools ([`Subject`]: policies of Rust, a kernel's C files) through [`Procedure`]s on [`Set`]s;
+//!   [`dmapool_instructions`] counts what they execute
 //! - [`interleaved`]: subjects in turns over sets, warmed up first, with the baseline a second time as a control
 //! - [`Spread`], [`paired_ratios`]: medians and quartiles of samples and of their ratios to a baseline
 //! - [`Figures`], [`Report`]: what was measured; [`write_text`] is for people, [`json`] for programs
 //!
 //! *Not here*: figures of a kernel. Everything runs in user space on cached memory, and says so ([`WHERE`]).
 
+mod client;
 mod clock;
 mod dmapool;
 mod error;
@@ -33,4 +35,4 @@ pub use procedure::Procedure;
 pub use report::{json, write_text};
 pub use sets::{Set, SetError};
 pub use statistics::{Spread, paired_ratios};
-pub use subject::Subject;
+pub use subject::{KernelSubject, Subject};

@@ -6,13 +6,10 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bus::{CpuAddr, DmaAddr};
-use pool::{AllocError, Block, Flags, FreeError, Pool};
-
+use crate::client::{Client, Measured};
 use crate::clock::{THREAD_TIME, thread_time};
 use crate::error::BenchError;
-use crate::memory::Contents;
-use crate::random::shuffled;
+use crate::random::picks;
 use crate::sets::Set;
 
 /// Blocks outstanding at once in [`Procedure::Outstanding`], as a device's queue has them.
@@ -34,25 +31,6 @@ pub enum Procedure {
     Outstanding,
     /// The lock is contended.
     TwoThreads,
-}
-
-/// A pool of any kind in the loops that are timed: each kind has its own copy of them.
-pub(crate) trait Allocator: Sync {
-    fn alloc(&self) -> Result<Block, AllocError>;
-    fn free(&self, block: Block) -> Result<(), FreeError>;
-}
-
-/// As every client of a Rust pool calls it.
-impl Allocator for dyn Pool {
-    #[inline]
-    fn alloc(&self) -> Result<Block, AllocError> {
-        Self::alloc(self, Flags::KERNEL)
-    }
-
-    #[inline]
-    fn free(&self, block: Block) -> Result<(), FreeError> {
-        Self::free(self, block)
-    }
 }
 
 impl Procedure {
@@ -97,28 +75,26 @@ impl Procedure {
     }
 
     /// Does it for `rounds` rounds, after an untimed one in which the pool grows.
-    pub(crate) fn time<A: Allocator + ?Sized>(
-        self,
-        pool: &A,
-        contents: &Contents<'_>,
-        set: &Set,
-        rounds: u64,
-    ) -> Result<Duration, BenchError> {
-        let mut held = vec![NONE; set.blocks()];
-        let ascending = |held: &[Block]| held.iter().try_for_each(|&block| Ok(pool.free(block)?));
-        repeat(pool, &mut held, 1, |_| Ok(()), ascending)?;
-        let unused = |_| Ok(());
-        match self {
-            Self::DmapoolTest => timed(|| repeat(pool, &mut held, rounds, unused, ascending)),
-            Self::Written => timed(|| repeat(pool, &mut held, rounds, |block| contents.write(block), ascending)),
-            Self::RandomFree => {
-                let order = shuffled(held.len(), SEED);
-                let free = |held: &[Block]| order.iter().try_for_each(|&index| Ok(pool.free(held[index])?));
-                timed(|| repeat(pool, &mut held, rounds, unused, free))
+    pub(crate) fn time<P: Measured + ?Sized>(self, pool: &P, set: &Set, rounds: u64) -> Result<Duration, BenchError> {
+        let blocks = set.blocks();
+        pool.enter(|client| {
+            let mut held = Vec::with_capacity(blocks);
+            rounds_of(client, &mut held, blocks, 1, unused, in_order)?;
+            match self {
+                Self::DmapoolTest => timed(|| rounds_of(client, &mut held, blocks, rounds, unused, in_order)),
+                Self::Written => timed(|| rounds_of(client, &mut held, blocks, rounds, written, in_order)),
+                Self::RandomFree => {
+                    let picks = picks(blocks, SEED);
+                    timed(|| {
+                        rounds_of(client, &mut held, blocks, rounds, unused, |client, held| {
+                            picked(client, held, &picks)
+                        })
+                    })
+                }
+                Self::Outstanding => timed(|| ring(client, blocks as u64 * rounds)),
+                Self::TwoThreads => two_threads(pool, blocks / 2, rounds),
             }
-            Self::Outstanding => timed(|| ring(pool, contents, held.len() as u64 * rounds)),
-            Self::TwoThreads => two_threads(pool, &mut held, rounds),
-        }
+        })
     }
 }
 
@@ -128,56 +104,76 @@ fn timed(work: impl FnOnce() -> Result<(), BenchError>) -> Result<Duration, Benc
     Ok(thread_time()?.saturating_sub(begin))
 }
 
-/// Before the first allocation.
-const NONE: Block = Block { cpu: CpuAddr(0), dma: DmaAddr(0) };
-
-/// So many rounds of: every block allocated and `used`, then all freed by `free`.
-fn repeat<A: Allocator + ?Sized>(
-    pool: &A,
-    held: &mut [Block],
+/// So many rounds of: all blocks allocated and `used`, then all freed by `free`.
+fn rounds_of<C: Client>(
+    client: &C,
+    held: &mut Vec<C::Held>,
+    blocks: usize,
     rounds: u64,
-    used: impl Fn(Block) -> Result<(), BenchError>,
-    free: impl Fn(&[Block]) -> Result<(), BenchError>,
+    used: impl Fn(&C, &C::Held) -> Result<(), BenchError>,
+    free: impl Fn(&C, &mut Vec<C::Held>) -> Result<(), BenchError>,
 ) -> Result<(), BenchError> {
     for _ in 0..rounds {
-        for place in &mut *held {
-            *place = pool.alloc()?;
-            used(*place)?;
+        for _ in 0..blocks {
+            let block = client.alloc()?;
+            used(client, &block)?;
+            held.push(block);
         }
-        free(black_box(&*held))?;
+        free(client, black_box(held))?;
     }
     Ok(())
 }
 
-/// So many pairs, each of the oldest block's free and another block's allocation.
-fn ring<A: Allocator + ?Sized>(pool: &A, contents: &Contents<'_>, pairs: u64) -> Result<(), BenchError> {
-    let mut held = [NONE; OUTSTANDING];
-    for place in &mut held {
-        *place = pool.alloc()?;
-    }
-    for place in (0..OUTSTANDING).cycle().take(usize::try_from(pairs).unwrap_or(usize::MAX)) {
-        pool.free(held[place])?;
-        held[place] = pool.alloc()?;
-        contents.write(held[place])?;
-    }
-    Ok(black_box(held).into_iter().try_for_each(|block| pool.free(block))?)
+fn unused<C: Client>(_client: &C, _block: &C::Held) -> Result<(), BenchError> {
+    Ok(())
 }
 
-/// From when both threads are ready until the last has done its rounds.
-fn two_threads<A: Allocator + ?Sized>(pool: &A, held: &mut [Block], rounds: u64) -> Result<Duration, BenchError> {
+fn written<C: Client>(client: &C, block: &C::Held) -> Result<(), BenchError> {
+    client.write(block)
+}
+
+fn in_order<C: Client>(client: &C, held: &mut Vec<C::Held>) -> Result<(), BenchError> {
+    held.drain(..).try_for_each(|block| client.free(block))
+}
+
+fn picked<C: Client>(client: &C, held: &mut Vec<C::Held>, picks: &[usize]) -> Result<(), BenchError> {
+    picks.iter().try_for_each(|&pick| client.free(held.swap_remove(pick)))
+}
+
+/// So many pairs, each of the oldest block's free and another block's allocation.
+fn ring<C: Client>(client: &C, pairs: u64) -> Result<(), BenchError> {
+    let mut held: [Option<C::Held>; OUTSTANDING] = [const { None }; OUTSTANDING];
+    for place in &mut held {
+        *place = Some(client.alloc()?);
+    }
+    for pair in 0..pairs {
+        let place = &mut held[pair as usize % OUTSTANDING];
+        if let Some(oldest) = place.take() {
+            client.free(oldest)?;
+        }
+        let block = client.alloc()?;
+        client.write(&block)?;
+        *place = Some(block);
+    }
+    black_box(held).into_iter().flatten().try_for_each(|block| client.free(block))
+}
+
+/// From when the first thread begins until the last has done its rounds; both begin when both are ready.
+fn two_threads<P: Measured + ?Sized>(pool: &P, blocks: usize, rounds: u64) -> Result<Duration, BenchError> {
     let ready = Barrier::new(2);
-    let work = |held: &mut [Block]| {
-        ready.wait();
-        let begin = Instant::now();
-        let free = |held: &[Block]| held.iter().try_for_each(|&block| Ok(pool.free(block)?));
-        repeat(pool, held, rounds, |_| Ok(()), free)?;
-        Ok::<_, BenchError>((begin, Instant::now()))
+    let work = || {
+        pool.enter(|client| {
+            let mut held = Vec::with_capacity(blocks);
+            ready.wait();
+            let begin = Instant::now();
+            rounds_of(client, &mut held, blocks, rounds, unused, in_order)?;
+            Ok((begin, Instant::now()))
+        })
     };
-    let (one, other) = held.split_at_mut(held.len() / 2);
-    thread::scope(|scope| {
-        let spawned = scope.spawn(|| work(one));
-        let (begin, end) = work(other)?;
-        let (spawned_begin, spawned_end) = spawned.join().unwrap_or_else(|panic| resume_unwind(panic))?;
-        Ok(end.max(spawned_end) - begin.min(spawned_begin))
-    })
+    let [(begin, end), (other_begin, other_end)] = thread::scope(|scope| {
+        let threads = [scope.spawn(work), scope.spawn(work)];
+        let [one, other] = threads.map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        Ok::<_, BenchError>([one?, other?])
+    })?;
+    Ok(end.max(other_end) - begin.min(other_begin))
 }
