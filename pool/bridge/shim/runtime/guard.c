@@ -113,11 +113,18 @@ int pp_install(void)
 	struct sigaction action = { .sa_sigaction = pp_on_signal };
 	size_t i;
 
-	action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART;
 	sigemptyset(&action.sa_mask);
-	for (i = 0; i < ARRAY_SIZE(pp_signals); i++)
+	for (i = 0; i < ARRAY_SIZE(pp_signals); i++) {
+		action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART;
+		/*
+		 * A fault may be that of a full stack, a clock's signal is not. The clocks of several files strike together, and
+		 * the other stack has room for one frame: a processor's state takes up to 11 KiB of it.
+		 */
+		if (pp_signals[i] != SIGVTALRM)
+			action.sa_flags |= SA_ONSTACK;
 		if (sigaction(pp_signals[i], &action, &pp_before[pp_signals[i]]))
 			return errno;
+	}
 	return pthread_key_create(&pp_thread_end, pp_drop_timer);
 }
 
