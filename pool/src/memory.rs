@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use bus::{CpuAddr, DmaAddr};
 use thiserror::Error;
 use vm_memory::{
-    Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestRegionMmap, MemoryRegionAddress, MmapRegion,
+    Bytes, GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion, VolatileMemory, VolatileRef, VolatileSlice,
 };
 
 /// A stretch of memory and where it lies for the processor and for devices.
@@ -52,6 +52,8 @@ pub struct CpuFault {
 pub struct Memory {
     guest: GuestMemoryMmap,
     spans: Vec<Span>,
+    /// The bytes of each span: a pool's links are read and written too often to look for them in `guest`.
+    regions: Vec<Arc<GuestRegionMmap>>,
 }
 
 impl Memory {
@@ -74,14 +76,15 @@ impl Memory {
         }
         let mut spans = spans.to_vec();
         spans.sort_by_key(|span| span.dma);
-        let regions = spans.iter().map(region).collect::<Result<Vec<_>, _>>()?;
-        let guest = GuestMemoryMmap::from_regions(regions).map_err(|error| MemoryError::Os(error.to_string()))?;
-        Ok(Arc::new(Self { guest, spans }))
+        let regions = spans.iter().map(|span| region(span).map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
+        let guest = GuestMemoryMmap::from_arc_regions(regions.clone());
+        let guest = guest.map_err(|error| MemoryError::Os(error.to_string()))?;
+        Ok(Arc::new(Self { guest, spans, regions }))
     }
 
     /// No memory at all, for who knows addresses only.
     pub(crate) fn none() -> Arc<Self> {
-        Arc::new(Self { guest: GuestMemoryMmap::default(), spans: Vec::new() })
+        Arc::new(Self { guest: GuestMemoryMmap::default(), spans: Vec::new(), regions: Vec::new() })
     }
 
     /// The same memory for devices, by their addresses.
@@ -133,8 +136,11 @@ impl Memory {
     /// [`CpuFault`] if a byte is not mapped.
     pub fn read(&self, cpu: CpuAddr, buffer: &mut [u8]) -> Result<(), CpuFault> {
         let fault = CpuFault { cpu, len: buffer.len() as u64 };
-        match self.region(cpu, fault.len) {
-            Some((region, at)) => region.read_slice(buffer, at).map_err(|_| fault),
+        match self.within_span(cpu, buffer.len()) {
+            Some(bytes) => {
+                bytes.copy_to(buffer);
+                Ok(())
+            }
             None => self.guest.read_slice(buffer, self.across(fault)?).map_err(|_| fault),
         }
     }
@@ -145,8 +151,11 @@ impl Memory {
     /// [`CpuFault`] if a byte is not mapped.
     pub fn write(&self, cpu: CpuAddr, data: &[u8]) -> Result<(), CpuFault> {
         let fault = CpuFault { cpu, len: data.len() as u64 };
-        match self.region(cpu, fault.len) {
-            Some((region, at)) => region.write_slice(data, at).map_err(|_| fault),
+        match self.within_span(cpu, data.len()) {
+            Some(bytes) => {
+                bytes.copy_from(data);
+                Ok(())
+            }
             None => self.guest.write_slice(data, self.across(fault)?).map_err(|_| fault),
         }
     }
@@ -193,6 +202,9 @@ impl Memory {
     /// # Errors
     /// [`CpuFault`] if a byte is not mapped.
     pub fn read_u64(&self, cpu: CpuAddr) -> Result<u64, CpuFault> {
+        if let Some(word) = self.word(cpu) {
+            return Ok(u64::from_le(word.load()));
+        }
         let mut bytes = [0; 8];
         self.read(cpu, &mut bytes)?;
         Ok(u64::from_le_bytes(bytes))
@@ -203,15 +215,30 @@ impl Memory {
     /// # Errors
     /// [`CpuFault`] if a byte is not mapped.
     pub fn write_u64(&self, cpu: CpuAddr, value: u64) -> Result<(), CpuFault> {
+        if let Some(word) = self.word(cpu) {
+            word.store(value.to_le());
+            return Ok(());
+        }
         self.write(cpu, &value.to_le_bytes())
     }
 
-    /// Where bytes are that lie in one span, as nearly all do.
-    fn region(&self, cpu: CpuAddr, len: u64) -> Option<(&GuestRegionMmap, MemoryRegionAddress)> {
-        let span = self.spans.iter().find(|span| cpu.0.wrapping_sub(span.cpu.0) < span.len)?;
-        let offset = cpu.0 - span.cpu.0;
-        let region = (len <= span.len - offset).then(|| self.guest.find_region(GuestAddress(span.dma.0)))??;
-        Some((region, MemoryRegionAddress(offset)))
+    /// Where a byte is: the bytes of its span, and its place there.
+    fn place(&self, cpu: CpuAddr) -> Option<(&MmapRegion, usize)> {
+        let within = |(span, _): &(&Span, _)| cpu.0.wrapping_sub(span.cpu.0) < span.len;
+        let (span, region) = self.spans.iter().zip(&self.regions).find(within)?;
+        Some((region, (cpu.0 - span.cpu.0) as usize))
+    }
+
+    /// Bytes that lie in one span, as nearly all do.
+    fn within_span(&self, cpu: CpuAddr, len: usize) -> Option<VolatileSlice<'_>> {
+        let (region, offset) = self.place(cpu)?;
+        region.get_slice(offset, len).ok()
+    }
+
+    /// A double word that lies in one span, aligned or not.
+    fn word(&self, cpu: CpuAddr) -> Option<VolatileRef<'_, u64>> {
+        let (region, offset) = self.place(cpu)?;
+        region.get_ref(offset).ok()
     }
 
     /// Where bytes begin that lie in several spans: spans that touch for devices need not touch for the processor.
