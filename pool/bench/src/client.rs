@@ -1,11 +1,13 @@
 //! Who uses the pool in the loops that are timed. Each kind of pool has its own copy of them.
 
+use std::convert::Infallible;
+
 use bus::DmaAddr;
 use c_bridge::{Bare, BareBlock, BarePool};
-use pool::{Block, Flags, Pool};
+use pool::{AllocError, Block, Flags, FreeError, Pool};
 use vm_memory::{Bytes, VolatileSlice};
 
-use crate::error::BenchError;
+use crate::error::{BenchError, NoBlock};
 use crate::memory::BenchMemory;
 
 /// A pool that threads use, each as a client of its own.
@@ -25,12 +27,16 @@ pub(crate) trait Measured: Sync {
 pub(crate) trait Client {
     /// A block that is in use.
     type Held;
+    /// Why there is none. As the pool has it: what is done to an answer before it is looked at would be in the figures.
+    type AllocError: Into<BenchError>;
+    /// Why it was not taken back.
+    type FreeError: Into<BenchError>;
 
     /// Takes a block, atomically (GFP_ATOMIC).
-    fn alloc(&self) -> Result<Self::Held, BenchError>;
+    fn alloc(&self) -> Result<Self::Held, Self::AllocError>;
 
     /// Gives a block back.
-    fn free(&self, block: Self::Held) -> Result<(), BenchError>;
+    fn free(&self, block: Self::Held) -> Result<(), Self::FreeError>;
 
     /// Writes a whole block by a copy, the same for each kind.
     fn write(&self, block: &Self::Held) -> Result<(), BenchError>;
@@ -65,15 +71,17 @@ impl Measured for RustPool<'_> {
 
 impl Client for RustClient<'_> {
     type Held = Block;
+    type AllocError = AllocError;
+    type FreeError = FreeError;
 
     #[inline]
-    fn alloc(&self) -> Result<Block, BenchError> {
-        Ok(self.pool.alloc(Flags::ATOMIC)?)
+    fn alloc(&self) -> Result<Block, AllocError> {
+        self.pool.alloc(Flags::ATOMIC)
     }
 
     #[inline]
-    fn free(&self, block: Block) -> Result<(), BenchError> {
-        Ok(self.pool.free(block)?)
+    fn free(&self, block: Block) -> Result<(), FreeError> {
+        self.pool.free(block)
     }
 
     #[inline]
@@ -108,14 +116,16 @@ impl Measured for KernelPool<'_> {
 
 impl Client for KernelClient<'_> {
     type Held = BareBlock;
+    type AllocError = NoBlock;
+    type FreeError = Infallible;
 
     #[inline]
-    fn alloc(&self) -> Result<BareBlock, BenchError> {
-        self.pool.alloc().ok_or(BenchError::NoBlock)
+    fn alloc(&self) -> Result<BareBlock, NoBlock> {
+        self.pool.alloc().ok_or(NoBlock)
     }
 
     #[inline]
-    fn free(&self, block: BareBlock) -> Result<(), BenchError> {
+    fn free(&self, block: BareBlock) -> Result<(), Infallible> {
         self.pool.free(block);
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! Why a bench ends without figures.
 
+use std::convert::Infallible;
+
 use pool::{AllocError, Block, CreateError, DestroyError, FreeError, MemoryError};
 use thiserror::Error;
 
@@ -17,9 +19,9 @@ pub enum BenchError {
     /// The pool handed out no block.
     #[error("a block could not be allocated: {0}")]
     Alloc(#[from] AllocError),
-    /// A kernel's pool handed out no block; it does not say why.
-    #[error("a block could not be allocated: dma_pool_alloc returned NULL")]
-    NoBlock,
+    /// A kernel's pool handed out no block.
+    #[error("a block could not be allocated: {0}")]
+    NoBlock(#[from] NoBlock),
     /// The pool did not take a block back that was its own.
     #[error("a block could not be freed: {0}")]
     Free(#[from] FreeError),
@@ -42,6 +44,17 @@ pub enum BenchError {
         /// What went wrong.
         error: Box<BenchError>,
     },
+}
+
+/// `dma_pool_alloc` returned NULL; it does not say why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("dma_pool_alloc returned NULL")]
+pub struct NoBlock;
+
+impl From<Infallible> for BenchError {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
 }
 
 impl BenchError {

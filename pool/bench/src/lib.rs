@@ -25,7 +25,7 @@ mod statistics;
 mod subject;
 
 pub use dmapool::{Options, ROUNDS, dmapool, dmapool_instructions, dmapool_rounds};
-pub use error::BenchError;
+pub use error::{BenchError, NoBlock};
 pub use figures::{Figures, Report, SetLabel, SubjectLabel, Unit, WHERE};
 pub use instructions::{InstructionsError, instructions, instructions_each};
 pub use interleaved::{Cell, Measurement, Plan, Samples, interleaved};

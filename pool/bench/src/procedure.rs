@@ -115,7 +115,7 @@ fn rounds_of<C: Client>(
 ) -> Result<(), BenchError> {
     for _ in 0..rounds {
         for _ in 0..blocks {
-            let block = client.alloc()?;
+            let block = client.alloc().map_err(Into::into)?;
             used(client, &block)?;
             held.push(block);
         }
@@ -133,29 +133,29 @@ fn written<C: Client>(client: &C, block: &C::Held) -> Result<(), BenchError> {
 }
 
 fn in_order<C: Client>(client: &C, held: &mut Vec<C::Held>) -> Result<(), BenchError> {
-    held.drain(..).try_for_each(|block| client.free(block))
+    held.drain(..).try_for_each(|block| client.free(block).map_err(Into::into))
 }
 
 fn picked<C: Client>(client: &C, held: &mut Vec<C::Held>, picks: &[usize]) -> Result<(), BenchError> {
-    picks.iter().try_for_each(|&pick| client.free(held.swap_remove(pick)))
+    picks.iter().try_for_each(|&pick| client.free(held.swap_remove(pick)).map_err(Into::into))
 }
 
 /// So many pairs, each of the oldest block's free and another block's allocation.
 fn ring<C: Client>(client: &C, pairs: u64) -> Result<(), BenchError> {
     let mut held: [Option<C::Held>; OUTSTANDING] = [const { None }; OUTSTANDING];
     for place in &mut held {
-        *place = Some(client.alloc()?);
+        *place = Some(client.alloc().map_err(Into::into)?);
     }
     for pair in 0..pairs {
         let place = &mut held[pair as usize % OUTSTANDING];
         if let Some(oldest) = place.take() {
-            client.free(oldest)?;
+            client.free(oldest).map_err(Into::into)?;
         }
-        let block = client.alloc()?;
+        let block = client.alloc().map_err(Into::into)?;
         client.write(&block)?;
         *place = Some(block);
     }
-    black_box(held).into_iter().flatten().try_for_each(|block| client.free(block))
+    black_box(held).into_iter().flatten().try_for_each(|block| client.free(block).map_err(Into::into))
 }
 
 /// From when the first thread begins until the last has done its rounds; both begin when both are ready.
