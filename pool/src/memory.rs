@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering;
 use bus::{CpuAddr, DmaAddr};
 use thiserror::Error;
 use vm_memory::{
-    Bytes, GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion, VolatileMemory, VolatileRef, VolatileSlice,
+    ByteValued, Bytes, GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion, VolatileMemory, VolatileRef,
+    VolatileSlice,
 };
 
 /// A stretch of memory and where it lies for the processor and for devices.
@@ -197,12 +198,37 @@ impl Memory {
         self.guest.store(value.to_le(), self.at(cpu, fault)?, Ordering::Release).map_err(|_| fault)
     }
 
+    /// Reads a word at any address (an offset inside a block that need not be aligned).
+    ///
+    /// # Errors
+    /// [`CpuFault`] if a byte is not mapped.
+    pub fn read_u32(&self, cpu: CpuAddr) -> Result<u32, CpuFault> {
+        if let Some(word) = self.word::<u32>(cpu) {
+            return Ok(u32::from_le(word.load()));
+        }
+        let mut bytes = [0; 4];
+        self.read(cpu, &mut bytes)?;
+        Ok(u32::from_le_bytes(bytes))
+    }
+
+    /// Writes a word at any address.
+    ///
+    /// # Errors
+    /// [`CpuFault`] if a byte is not mapped.
+    pub fn write_u32(&self, cpu: CpuAddr, value: u32) -> Result<(), CpuFault> {
+        if let Some(word) = self.word::<u32>(cpu) {
+            word.store(value.to_le());
+            return Ok(());
+        }
+        self.write(cpu, &value.to_le_bytes())
+    }
+
     /// Reads a double word at any address (a kernel pointer inside a block that need not be aligned).
     ///
     /// # Errors
     /// [`CpuFault`] if a byte is not mapped.
     pub fn read_u64(&self, cpu: CpuAddr) -> Result<u64, CpuFault> {
-        if let Some(word) = self.word(cpu) {
+        if let Some(word) = self.word::<u64>(cpu) {
             return Ok(u64::from_le(word.load()));
         }
         let mut bytes = [0; 8];
@@ -215,7 +241,7 @@ impl Memory {
     /// # Errors
     /// [`CpuFault`] if a byte is not mapped.
     pub fn write_u64(&self, cpu: CpuAddr, value: u64) -> Result<(), CpuFault> {
-        if let Some(word) = self.word(cpu) {
+        if let Some(word) = self.word::<u64>(cpu) {
             word.store(value.to_le());
             return Ok(());
         }
@@ -235,8 +261,8 @@ impl Memory {
         region.get_slice(offset, len).ok()
     }
 
-    /// A double word that lies in one span, aligned or not.
-    fn word(&self, cpu: CpuAddr) -> Option<VolatileRef<'_, u64>> {
+    /// A word that lies in one span, aligned or not.
+    fn word<T: ByteValued>(&self, cpu: CpuAddr) -> Option<VolatileRef<'_, T>> {
         let (region, offset) = self.place(cpu)?;
         region.get_ref(offset).ok()
     }
@@ -322,6 +348,24 @@ mod tests {
         assert_eq!(memory.read(at, &mut bytes), Err(CpuFault { cpu: at, len: 8 }));
         memory.read(SPAN.cpu.offset(0x8000), &mut bytes).expect("mapped");
         assert_eq!(bytes, [0; 8], "behind it for devices");
+    }
+
+    /// Links need not be aligned, and a pool whose spans touch may have one across their border.
+    #[test]
+    fn words_are_read_as_they_were_written_wherever_they_lie() {
+        let span = |offset| Span { cpu: SPAN.cpu.offset(offset), dma: SPAN.dma.offset(offset), len: 0x1000 };
+        let memory = Memory::new(&[span(0), span(0x1000)]).expect("8 KiB");
+        for at in [0, 6, 0xff9, 0xffd, 0xfff, 0x1000] {
+            let at = SPAN.cpu.offset(at);
+            memory.write_u64(at, 0x0123_4567_89ab_cdef).expect("mapped");
+            assert_eq!(memory.read_u64(at), Ok(0x0123_4567_89ab_cdef), "{at}");
+            assert_eq!(memory.read_u32(at), Ok(0x89ab_cdef), "little-endian at {at}");
+            memory.write_u32(at, 0x7654_3210).expect("mapped");
+            assert_eq!(memory.read_u64(at), Ok(0x0123_4567_7654_3210), "{at}");
+        }
+        let end = SPAN.cpu.offset(0x1ffd);
+        assert_eq!(memory.read_u32(end), Err(CpuFault { cpu: end, len: 4 }));
+        assert_eq!(memory.write_u64(end, 1), Err(CpuFault { cpu: end, len: 8 }));
     }
 
     #[test]
