@@ -1,14 +1,15 @@
 //! A machine's memory: one array of bytes, two addresses for each.
 
 use std::fmt;
+use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bus::{CpuAddr, DmaAddr};
 use thiserror::Error;
 use vm_memory::{
-    ByteValued, Bytes, GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion, VolatileMemory, VolatileRef,
-    VolatileSlice,
+    ByteValued, Bytes, FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion, VolatileMemory,
+    VolatileRef, VolatileSlice,
 };
 
 /// A stretch of memory and where it lies for the processor and for devices.
@@ -63,6 +64,19 @@ impl Memory {
     /// # Errors
     /// [`MemoryError`], for spans that are misplaced or cannot be had.
     pub fn new(spans: &[Span]) -> Result<Arc<Self>, MemoryError> {
+        Self::of(spans, None)
+    }
+
+    /// The same in a file, which gets the length of all spans: for who maps it again by its file, where the kernel's own way
+    /// for memory without one is not known (valgrind).
+    ///
+    /// # Errors
+    /// [`MemoryError`], for spans that are misplaced or a file that cannot be mapped.
+    pub fn in_file(spans: &[Span], file: File) -> Result<Arc<Self>, MemoryError> {
+        Self::of(spans, Some(Arc::new(file)))
+    }
+
+    fn of(spans: &[Span], file: Option<Arc<File>>) -> Result<Arc<Self>, MemoryError> {
         for (i, &span) in spans.iter().enumerate() {
             let bits = span.cpu.0 | span.dma.0 | span.len;
             let bad = span.len == 0 || bits & 0xfff != 0;
@@ -77,7 +91,16 @@ impl Memory {
         }
         let mut spans = spans.to_vec();
         spans.sort_by_key(|span| span.dma);
-        let regions = spans.iter().map(|span| region(span).map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
+        if let Some(file) = &file {
+            let len = spans.iter().map(|span| span.len).sum();
+            file.set_len(len).map_err(|error| MemoryError::Os(error.to_string()))?;
+        }
+        let (mut regions, mut start) = (Vec::with_capacity(spans.len()), 0);
+        for span in &spans {
+            let part = file.as_ref().map(|file| FileOffset::from_arc(Arc::clone(file), start));
+            regions.push(Arc::new(region(span, part)?));
+            start += span.len;
+        }
         let guest = GuestMemoryMmap::from_arc_regions(regions.clone());
         let guest = guest.map_err(|error| MemoryError::Os(error.to_string()))?;
         Ok(Arc::new(Self { guest, spans, regions }))
@@ -279,10 +302,11 @@ impl Memory {
 
 /// Memory of one span. Shared, so that it can be mapped a second time, for code that takes the processor's addresses for
 /// pointers.
-fn region(span: &Span) -> Result<GuestRegionMmap, MemoryError> {
+fn region(span: &Span, file: Option<FileOffset>) -> Result<GuestRegionMmap, MemoryError> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
-    let flags = libc::MAP_ANONYMOUS | libc::MAP_SHARED | libc::MAP_NORESERVE;
-    let mapping = MmapRegion::build(None, span.len as usize, protection, flags)
+    let anonymous = if file.is_some() { 0 } else { libc::MAP_ANONYMOUS };
+    let flags = anonymous | libc::MAP_SHARED | libc::MAP_NORESERVE;
+    let mapping = MmapRegion::build(file, span.len as usize, protection, flags)
         .map_err(|error| MemoryError::Os(error.to_string()))?;
     GuestRegionMmap::new(mapping, GuestAddress(span.dma.0)).ok_or(MemoryError::BadSpan(*span))
 }
@@ -295,6 +319,8 @@ impl fmt::Debug for Memory {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use super::*;
 
     const SPAN: Span = Span { cpu: CpuAddr(0xffff_0000_4000_0000), dma: DmaAddr(0x8000_0000), len: 0x4000 };
@@ -309,6 +335,22 @@ mod tests {
         let mut bytes = [0; 4];
         memory.guest().read_slice(&mut bytes, GuestAddress(SPAN.dma.0 + 0x123 * 4)).expect("mapped");
         assert_eq!(bytes, [0x78, 0x56, 0x34, 0x12]);
+    }
+
+    #[test]
+    fn memory_in_a_file_is_the_files() {
+        let span = |offset| Span { cpu: SPAN.cpu.offset(offset), dma: SPAN.dma.offset(offset), len: 0x1000 };
+        let file = tempfile::tempfile().expect("a file");
+        // By rising address for devices, whatever the order in which they are named.
+        let same = file.try_clone().expect("a descriptor");
+        let memory = Memory::in_file(&[span(0x8000), span(0)], same).expect("8 KiB");
+        memory.write(SPAN.cpu.offset(0x10), &[1]).expect("mapped");
+        memory.write(SPAN.cpu.offset(0x8010), &[2]).expect("mapped");
+        let mut bytes = vec![];
+        (&file).read_to_end(&mut bytes).expect("it can be read");
+        assert_eq!((bytes.len(), bytes[0x10], bytes[0x1010]), (0x2000, 1, 2));
+        let nothing = File::open("/dev/null").expect("Linux has it");
+        assert!(matches!(Memory::in_file(&[SPAN], nothing), Err(MemoryError::Os(_))));
     }
 
     #[test]

@@ -28,7 +28,7 @@ impl BenchMemory {
     /// [`BenchError::Memory`] if the operating system has none.
     pub fn new(sets: &[Set]) -> Result<Self, BenchError> {
         let len = sets.iter().map(Set::memory).max().unwrap_or(PAGE);
-        let memory = Memory::new(&[Span { cpu: BASE.0, dma: BASE.1, len }])?;
+        let memory = memory(&[Span { cpu: BASE.0, dma: BASE.1, len }])?;
         let source = PageAllocator::new(Arc::clone(&memory), PAGE, u64::MAX, PageOrder::Forward);
         Ok(Self { memory, source, len: len as usize })
     }
@@ -51,4 +51,18 @@ impl BenchMemory {
         let slice = self.memory.guest().get_slice(GuestAddress(BASE.1.0), self.len);
         Ok((slice.map_err(|error| MemoryError::Os(error.to_string()))?, BASE.1))
     }
+}
+
+/// In a file, as kernel files can be given it under valgrind too.
+#[cfg(target_os = "linux")]
+fn memory(spans: &[Span]) -> Result<Arc<Memory>, MemoryError> {
+    use nix::sys::memfd::{MFdFlags, memfd_create};
+    let file = memfd_create(c"poolproof-bench", MFdFlags::MFD_CLOEXEC);
+    let file = file.map_err(|error| MemoryError::Os(error.to_string()))?;
+    Memory::in_file(spans, file.into())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn memory(spans: &[Span]) -> Result<Arc<Memory>, MemoryError> {
+    Memory::new(spans)
 }
