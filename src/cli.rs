@@ -281,9 +281,13 @@ pub(crate) struct Run {
 
 #[derive(Args, Debug)]
 pub(crate) struct Mutants {
-    /// These only [default: all]
+    /// These only [default: all]; with --dmapool-c faults of that file, from Linux 6.4 on, in the place of those of poolproof's
+    /// pools and driver
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) kernel_c: KernelC,
 
     /// Show every scenario that catches a mutant, and not the first only
     #[arg(long)]

@@ -76,7 +76,7 @@ pub(crate) struct Kind {
 pub(crate) struct Compiled {
     pub(crate) object: PathBuf,
     /// Keeps an object that could not be put into the cache.
-    pub(crate) _kept: Option<tempfile::TempDir>,
+    pub(crate) kept: Option<tempfile::TempDir>,
 }
 
 const WARNINGS: [&str; 8] = [
@@ -112,7 +112,7 @@ pub(crate) fn compile(source: &Source, kind: &Kind, options: &Options) -> Result
     let cache = options.cache.clone().or_else(default_cache);
     if let Some(object) = cache.as_ref().map(|cache| cache.join(format!("{key}.so"))).filter(|object| object.is_file())
     {
-        return Ok(Compiled { object, _kept: None });
+        return Ok(Compiled { object, kept: None });
     }
     let work = tempfile::Builder::new().prefix("poolproof-").tempdir().map_err(no_place)?;
     lay_out(work.path(), source, kind, header.as_deref()).map_err(no_place)?;
@@ -120,8 +120,8 @@ pub(crate) fn compile(source: &Source, kind: &Kind, options: &Options) -> Result
     compiler.run(work.path(), &flags, source, kind, &made)?;
     // A cache that cannot be written costs a compilation each time, and nothing else.
     match cache.and_then(|cache| keep(&made, &cache, &key).ok()) {
-        Some(object) => Ok(Compiled { object, _kept: None }),
-        None => Ok(Compiled { object: made, _kept: Some(work) }),
+        Some(object) => Ok(Compiled { object, kept: None }),
+        None => Ok(Compiled { object: made, kept: Some(work) }),
     }
 }
 
@@ -155,12 +155,22 @@ fn lay_out(folder: &Path, source: &Source, kind: &Kind, header: Option<&[u8]>) -
     let own = shim::FILES.iter().find(|(place, _)| *place == kind.own_header).map_or("", |(_, text)| text);
     let header = header.unwrap_or(own.as_bytes());
     write_below(&include, kind.header, header)?;
+    if source.is_edited {
+        // Messages name the file that it was.
+        let line = format!("#line 1 \"{}\"\n", source.path.display().to_string().escape_default());
+        fs::write(text_of(source, folder), [line.as_bytes(), &source.text].concat())?;
+    }
     for name in includes(&source.text, '<').iter().chain(&includes(header, '<')) {
         if name != kind.header && !is_the_compilers(name) {
             write_below(&include, name, b"")?;
         }
     }
     Ok(())
+}
+
+/// Where the text is that is compiled.
+fn text_of(source: &Source, folder: &Path) -> PathBuf {
+    if source.is_edited { folder.join("edited.c") } else { source.path.clone() }
 }
 
 /// Headers without a folder are the compiler's own, such as `stdarg.h`; the kernel's all have one.
@@ -253,7 +263,7 @@ impl Compiler {
         // Messages are read for names.
         command.env("LC_ALL", "C").arg("-I").arg(work.join("include"));
         command.arg("-include").arg(shim.join("kernel.h"));
-        command.arg(&source.path).arg(shim.join("runtime/all.c")).arg(shim.join(kind.entry));
+        command.arg(text_of(source, work)).arg(shim.join("runtime/all.c")).arg(shim.join(kind.entry));
         command.args(["-shared", "-Wl,-Bsymbolic"]);
         // A sanitizer's own names come with its library.
         if !flags.iter().any(|flag| flag.starts_with("-fsanitize=")) {

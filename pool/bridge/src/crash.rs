@@ -16,6 +16,8 @@ pub(crate) struct Crash {
     pub(crate) at: CpuAddr,
     /// One line.
     pub(crate) words: String,
+    /// Whether it had to be stopped: that takes its time.
+    pub(crate) endless: bool,
 }
 
 impl Crash {
@@ -32,7 +34,7 @@ impl Crash {
             _ => words(call),
         };
         let at = if call.end == abi::SIGNAL { at } else { CpuAddr(0) };
-        Some(Self { at, words: format!("{function} did not return: {what}{place}") })
+        Some(Self { at, words: format!("{function} did not return: {what}{place}"), endless: call.end == abi::ENDLESS })
     }
 }
 

@@ -5,6 +5,7 @@ use std::ffi::c_void;
 use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use pool::{CreateError, Memory, PageAllocator, PageOrder, Policy};
 
@@ -31,6 +32,10 @@ pub(crate) struct Loaded {
     pub(crate) calls: Calls,
     pub(crate) machines: Machines,
     pub(crate) names: Names,
+    /// Calls that did not come to an end.
+    pub(crate) endless: AtomicU32,
+    /// The object, where it is in no cache.
+    _kept: Option<tempfile::TempDir>,
 }
 
 /// A `mm/dmapool.c` that is compiled and loaded.
@@ -48,12 +53,36 @@ impl KernelFile {
     /// # Errors
     /// [`BuildError`] if it is not there, does not compile or cannot be loaded.
     pub fn open(path: &Path, options: &Options) -> Result<Self, BuildError> {
+        Self::of_source(Source::find(path, KIND.file)?, options)
+    }
+
+    /// The same with a changed text, which is in no file; `None` if `edit` says that it does not fit.
+    ///
+    /// # Errors
+    /// As [`KernelFile::open`].
+    pub fn open_edited(
+        path: &Path,
+        options: &Options,
+        edit: impl FnOnce(&str) -> Option<String>,
+    ) -> Result<Option<Self>, BuildError> {
         let source = Source::find(path, KIND.file)?;
+        let Some(text) = edit(&String::from_utf8_lossy(&source.text)) else { return Ok(None) };
+        Self::of_source(Source { text: text.into_bytes(), is_edited: true, ..source }, options).map(Some)
+    }
+
+    fn of_source(source: Source, options: &Options) -> Result<Self, BuildError> {
         let compiled = compile(&source, &KIND, options)?;
         let library = Library::load(&compiled.object, &source.path)?;
         let calls = Calls::of(library)?;
         let names = Names { object: compiled.object };
-        let loaded = Arc::new(Loaded { library, calls, machines: Machines::default(), names });
+        let loaded = Arc::new(Loaded {
+            library,
+            calls,
+            machines: Machines::default(),
+            names,
+            endless: AtomicU32::new(0),
+            _kept: compiled.kept,
+        });
         Ok(Self { loaded, path: source.path, text: source.text.into(), variant: variant(options) })
     }
 
@@ -65,7 +94,9 @@ impl KernelFile {
             let pool = KernelPool::create(&loaded, &memory, source, geometry)?;
             Ok::<_, CreateError>(Box::new(pool))
         });
-        let seen = probe(&create);
+        let seen = probe(&create, || self.loaded.endless.load(Ordering::Relaxed) > 0);
+        // What is judged begins here.
+        self.loaded.endless.store(0, Ordering::Relaxed);
         let about = format!("{} compiled for user space{}", self.path.display(), self.variant);
         let made = Policy::new(name.to_owned(), about, seen.metadata, seen.smallest, move |m, s, g| create(m, s, g));
         let mut policy = made.of_source(&String::from_utf8_lossy(&self.text));

@@ -37,6 +37,10 @@ struct Heard {
     refusal: Option<PageError>,
 }
 
+/// Calls without end after which no pool is made any more: a second of processor time goes into each.
+const MOST_ENDLESS: u32 = 3;
+const ENDLESS: &str = "calls into the file did not come to an end three times before: it is not tried again";
+
 /// What a pool that is gone answers.
 const GONE: &str = "the pool is destroyed, or did not return from a call before";
 
@@ -47,6 +51,9 @@ impl KernelPool {
         source: Arc<dyn PageSource>,
         geometry: Geometry,
     ) -> Result<Self, CreateError> {
+        if file.endless.load(Ordering::Relaxed) >= MOST_ENDLESS {
+            return Err(CreateError::Crashed(ENDLESS.to_owned()));
+        }
         let other = |error: crate::BuildError| CreateError::Other(error.to_string());
         let machine = file.machines.of(memory, file.library).map_err(other)?;
         let host = Box::new(Host::new(machine, source));
@@ -86,6 +93,7 @@ impl KernelPool {
             None => Ok(Heard { error: context.error.take(), refusal: context.refusal.take() }),
             Some(crash) => {
                 self.crashed.store(true, Ordering::Release);
+                self.file.endless.fetch_add(crash.endless.into(), Ordering::Relaxed);
                 self.pool.store(ptr::null_mut(), Ordering::Release);
                 self.file.machines.forget(machine);
                 Err(crash)
@@ -131,7 +139,7 @@ impl Pool for KernelPool {
                     (self.file.calls.alloc)(call, pool, c_int::from(flags.zero), &raw mut vaddr, &raw mut dma);
                 }
             })
-            .map_err(|Crash { at, words }| AllocError::Crashed { at, words })?;
+            .map_err(|Crash { at, words, .. }| AllocError::Crashed { at, words })?;
         if vaddr.is_null() {
             let null = || AllocError::Other("dma_pool_alloc returned NULL".to_owned());
             return Err(heard.refusal.map_or_else(null, AllocError::Page));

@@ -20,7 +20,7 @@ const SHARED: u64 = (1 << SHARED_BITS) - 1;
 /// Windows of 2^36 bytes for memories that live at the same time, the first free one first. The lower are where
 /// ThreadSanitizer wants a program's memory, the upper where AddressSanitizer does.
 const LOW_WINDOWS: std::ops::Range<u64> = 1..8;
-const HIGH_WINDOWS: std::ops::Range<u64> = 0x1100..0x1500;
+const HIGH_WINDOWS: std::ops::Range<u64> = 0x110..0x500;
 
 /// The second mapping of a memory's spans.
 ///

@@ -25,13 +25,16 @@ pub(crate) struct Seen {
     pub(crate) loses_last: bool,
 }
 
-/// Looks at pools that `create` makes.
-pub(crate) fn probe(create: &Arc<Create>) -> Seen {
+/// Looks at pools that `create` makes, until it is `hopeless`.
+pub(crate) fn probe(create: &Arc<Create>, hopeless: impl Fn() -> bool) -> Seen {
     let Ok(memory) = Memory::new(&[SPAN]) else {
         return Seen { metadata: Metadata::OutOfBand, smallest: 1, loses_last: false };
     };
     let source: Arc<dyn PageSource> = PageAllocator::new(Arc::clone(&memory), PAGE, u64::MAX, PageOrder::Forward);
-    let pool = |size| create(Arc::clone(&memory), Arc::clone(&source), Geometry { size, align: 1, boundary: 0 }).ok();
+    let pool = |size| {
+        let geometry = Geometry { size, align: 1, boundary: 0 };
+        if hopeless() { None } else { create(Arc::clone(&memory), Arc::clone(&source), geometry).ok() }
+    };
     let smallest = pool(1).map_or(1, |pool| smallest(&*pool));
     let loses_last = pool(64).is_some_and(|pool| loses_last(&*pool, 64));
     let metadata = pool(64).map_or(Metadata::OutOfBand, |pool| metadata(&*pool, &memory, 64));
@@ -128,7 +131,7 @@ mod tests {
     #[test]
     fn the_built_in_policies_are_seen_as_they_say_they_are() {
         for policy in pool::policy::table() {
-            let seen = probe(&policy.create);
+            let seen = probe(&policy.create, || false);
             assert_eq!((seen.smallest, seen.loses_last), (policy.smallest, policy.loses_last), "{policy:?}");
             let extent = |metadata| match metadata {
                 Metadata::OutOfBand => 0,

@@ -11,10 +11,12 @@ use crate::error::BuildError;
 pub(crate) struct Source {
     /// Where it is.
     pub(crate) path: PathBuf,
-    /// Its text.
+    /// Its text, as it is compiled.
     pub(crate) text: Vec<u8>,
+    /// Whether that is not what is at `path`.
+    pub(crate) is_edited: bool,
     /// The tree that it lies in.
-    tree: Option<PathBuf>,
+    pub(crate) tree: Option<PathBuf>,
 }
 
 impl Source {
@@ -27,7 +29,7 @@ impl Source {
         let depth = Path::new(file).components().count();
         let whole = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
         let tree = whole.ancestors().nth(depth).filter(|_| whole.ends_with(file)).map(Path::to_owned);
-        Ok(Self { path, text, tree })
+        Ok(Self { path, text, is_edited: false, tree })
     }
 
     /// The tree's own header of that name, such as `linux/dmapool.h`.

@@ -12,8 +12,8 @@
 #include "runtime.h"
 
 /* Processor time after which a call is looked at, and how often it is found there before it counts as endless. */
-#define PP_TICK_NS	250000000L
-#define PP_MOST_TICKS	4
+#define PP_TICK_NS	100000000L
+#define PP_MOST_TICKS	10
 
 __thread struct pp_frame *pp_frame;
 static __thread timer_t pp_timer;

@@ -2,8 +2,9 @@
 #include <stdlib.h>
 #include "runtime.h"
 
-/* In front of every object, so that a wrong kfree is found and not obeyed. */
+/* In front of every object, so that a wrong kfree is found and not obeyed. The C library writes to what is free's beginning. */
 struct pp_object {
+	u64 unused[4];
 	u64 size;
 	u64 state;
 } __attribute__((__aligned__(16)));
