@@ -3,8 +3,9 @@
 mod subjects;
 
 use std::env;
-use std::fs;
-use std::io::Write;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
 use std::process::Command;
 
 use pool_bench::{Options, Procedure, Report, Set};
@@ -25,6 +26,8 @@ pub(crate) fn bench(out: &mut dyn Write, arguments: &Bench) -> Result<Exit, Erro
 
 fn dmapool(out: &mut dyn Write, arguments: &Dmapool) -> Result<(), Error> {
     let options = options(arguments)?;
+    // Before the measuring, which takes a minute.
+    let plot = arguments.plot.as_deref().map(Plot::create).transpose()?;
     let subjects = Subjects::named(&arguments.pool, &arguments.kernel_c, arguments.baseline.as_deref())?;
     let progress = Progress::of("samples");
     let show = |done, all| progress.show(done, all);
@@ -45,7 +48,15 @@ fn dmapool(out: &mut dyn Write, arguments: &Dmapool) -> Result<(), Error> {
     };
     report.notes.extend(subjects.notes());
     progress.finish();
-    write(out, &report, arguments)
+    if let Some(plot) = plot {
+        plot.write(&report)?;
+    }
+    if arguments.json {
+        writeln!(out, "{:#}", pool_bench::json(&report))?;
+    } else {
+        pool_bench::write_text(out, &report)?;
+    }
+    Ok(())
 }
 
 fn options(arguments: &Dmapool) -> Result<Options, Error> {
@@ -54,7 +65,7 @@ fn options(arguments: &Dmapool) -> Result<Options, Error> {
     let procedures = match (&arguments.procedure[..], arguments.instructions) {
         ([], false) => defaults.procedures,
         ([], true) => vec![Procedure::DmapoolTest],
-        (named, _) => named.to_vec(),
+        (named, _) => once(named),
     };
     if let Some(threads) = procedures.iter().find(|procedure| arguments.instructions && !procedure.is_single_threaded())
     {
@@ -63,21 +74,35 @@ fn options(arguments: &Dmapool) -> Result<Options, Error> {
             "--procedure {name} has no count of instructions that repeats: how often a thread waits is chance"
         )));
     }
-    let sets = if arguments.set.is_empty() { defaults.sets } else { arguments.set.clone() };
+    let sets = if arguments.set.is_empty() { defaults.sets } else { once(&arguments.set) };
     Ok(Options { procedures, sets, ..defaults })
 }
 
-fn write(out: &mut dyn Write, report: &Report, arguments: &Dmapool) -> Result<(), Error> {
-    if let Some(file) = &arguments.plot {
-        let failed = |error| Error::internal(format!("--plot {}: {error}", file.display()));
-        fs::write(file, pool_bench::plot(report)).map_err(failed)?;
+/// What is named twice is measured once.
+fn once<T: Copy + PartialEq>(named: &[T]) -> Vec<T> {
+    let firsts = named.iter().enumerate().filter(|(index, one)| !named[..*index].contains(one));
+    firsts.map(|(_, one)| *one).collect()
+}
+
+/// The file of `--plot`.
+struct Plot<'a> {
+    path: &'a Path,
+    file: File,
+}
+
+impl<'a> Plot<'a> {
+    fn create(path: &'a Path) -> Result<Self, Error> {
+        let file = File::create(path).map_err(|error| Self::failed(path, &error))?;
+        Ok(Self { path, file })
     }
-    if arguments.json {
-        writeln!(out, "{:#}", pool_bench::json(report))?;
-    } else {
-        pool_bench::write_text(out, report)?;
+
+    fn write(mut self, report: &Report) -> Result<(), Error> {
+        self.file.write_all(pool_bench::plot(report).as_bytes()).map_err(|error| Self::failed(self.path, &error))
     }
-    Ok(())
+
+    fn failed(path: &Path, error: &io::Error) -> Error {
+        Error::internal(format!("--plot {}: cannot be written: {error}", path.display()))
+    }
 }
 
 fn dmapool_rounds(arguments: &DmapoolRounds) -> Result<(), Error> {

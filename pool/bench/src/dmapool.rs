@@ -183,3 +183,83 @@ impl Measurement for Timed<'_> {
         Ok(time.as_secs_f64() * 1e6 * ROUNDS as f64 / self.rounds[cell.set][cell.subject] as f64)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    /// A pool that takes the same time for each round, in microseconds.
+    struct Steady {
+        name: &'static str,
+        round: u64,
+    }
+
+    impl Subject for Steady {
+        fn name(&self) -> &str {
+            self.name
+        }
+
+        fn time(&self, _: &BenchMemory, _: Procedure, set: &Set, rounds: u64) -> Result<Duration, BenchError> {
+            if set.geometry().size == 1 {
+                return Err(BenchError::Clock("it stopped".to_owned()));
+            }
+            Ok(Duration::from_micros(self.round * rounds))
+        }
+    }
+
+    const FAST: Steady = Steady { name: "fast", round: 30 };
+    const SLOW: Steady = Steady { name: "slow", round: 5_000 };
+    const VERY_SLOW: Steady = Steady { name: "very slow", round: 1_000_000 };
+
+    fn measured(rounds: Option<u64>, progress: &dyn Fn(usize, usize)) -> Figures {
+        let sets = Set::TABLE[..2].to_vec();
+        let options = Options { procedures: vec![Procedure::Written], sets, repetitions: 3, rounds };
+        let report = dmapool(&[&FAST, &SLOW, &VERY_SLOW], 1, &options, progress).expect("nothing fails");
+        report.figures.into_iter().next().expect("one procedure")
+    }
+
+    #[test]
+    fn a_sample_is_for_100_rounds_however_many_it_had() {
+        for rounds in [None, Some(1), Some(7)] {
+            let figures = measured(rounds, &|_, _| {});
+            for (subject, micros) in [3_000.0, 500_000.0, 100_000_000.0, 500_000.0].into_iter().enumerate() {
+                for set in 0..2 {
+                    let samples = figures.samples.of(Cell { subject, set });
+                    assert!(
+                        samples.len() == 3 && samples.iter().all(|sample| (sample - micros).abs() < 1e-3),
+                        "{samples:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_slow_pool_has_fewer_rounds_unless_they_are_fixed() {
+        let rounds = |figures: Figures| [0, 1, 2, 3].map(|subject| figures.rounds(Cell { subject, set: 1 }));
+        assert_eq!(rounds(measured(None, &|_, _| {})), [Some(100), Some(4), Some(1), Some(4)]);
+        assert_eq!(rounds(measured(Some(7), &|_, _| {})), [Some(7); 4]);
+    }
+
+    #[test]
+    fn the_baseline_is_measured_a_second_time_as_its_control() {
+        let seen = RefCell::new(Vec::new());
+        let figures = measured(Some(1), &|done, all| seen.borrow_mut().push((done, all)));
+        let shown: Vec<_> = figures.subjects.iter().map(SubjectLabel::shown).collect();
+        assert_eq!(shown, ["fast", "slow", "very slow", "slow (A/A control)"]);
+        let ratio = |subject| figures.ratio(Cell { subject, set: 0 }).map(|ratio| (ratio.median * 1000.0).round());
+        assert_eq!([0, 1, 2, 3].map(ratio), [Some(6.0), Some(1000.0), Some(200_000.0), Some(1000.0)]);
+        // Four on two sets, warmed up and three times.
+        assert_eq!(*seen.borrow(), (1..=32).map(|done| (done, 32)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_fails_is_told_with_its_pool_and_set() {
+        let sets = vec!["1/1/0".parse().expect("a set")];
+        let options = Options { sets, ..Options::default() };
+        let error = dmapool(&[&FAST], 0, &options, &|_, _| {}).expect_err("its clock stopped");
+        assert_eq!(error.to_string(), "fast on 1/1/0: the clock of the thread's CPU time cannot be read: it stopped");
+    }
+}

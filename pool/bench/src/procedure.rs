@@ -177,3 +177,129 @@ fn two_threads<P: Measured + ?Sized>(pool: &P, blocks: usize, rounds: u64) -> Re
     })?;
     Ok(end.max(other_end) - begin.min(other_begin))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::convert::Infallible;
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// What a client did, in its order.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Step {
+        Alloc(u64),
+        Write(u64),
+        Free(u64),
+    }
+
+    /// A pool whose blocks are numbers, the lowest free one first.
+    #[derive(Default)]
+    struct Numbers {
+        in_use: Mutex<BTreeSet<u64>>,
+        free: Mutex<BTreeSet<u64>>,
+        steps: Mutex<Vec<Step>>,
+        threads: Mutex<Vec<thread::ThreadId>>,
+    }
+
+    impl Measured for Numbers {
+        type Client<'a> = Self;
+
+        fn enter<T>(&self, body: impl FnOnce(&Self) -> Result<T, BenchError>) -> Result<T, BenchError> {
+            self.threads.lock().expect("no panic").push(thread::current().id());
+            body(self)
+        }
+    }
+
+    impl Client for Numbers {
+        type Held = u64;
+        type AllocError = Infallible;
+        type FreeError = Infallible;
+
+        fn alloc(&self) -> Result<u64, Infallible> {
+            let mut in_use = self.in_use.lock().expect("no panic");
+            let freed = self.free.lock().expect("no panic").pop_first();
+            let number = freed.unwrap_or(in_use.len() as u64);
+            in_use.insert(number);
+            self.steps.lock().expect("no panic").push(Step::Alloc(number));
+            Ok(number)
+        }
+
+        fn free(&self, block: u64) -> Result<(), Infallible> {
+            let mut in_use = self.in_use.lock().expect("no panic");
+            assert!(in_use.remove(&block), "{block} is in use");
+            self.free.lock().expect("no panic").insert(block);
+            self.steps.lock().expect("no panic").push(Step::Free(block));
+            Ok(())
+        }
+
+        fn write(&self, block: &u64) -> Result<(), BenchError> {
+            self.steps.lock().expect("no panic").push(Step::Write(*block));
+            Ok(())
+        }
+    }
+
+    /// The smallest set: 1024 blocks.
+    fn set() -> Set {
+        "4096".parse().expect("one of the kernel's")
+    }
+
+    /// What is timed in two rounds, without the one in which the pool grows.
+    fn timed_steps(procedure: Procedure) -> Vec<Step> {
+        let pool = Numbers::default();
+        procedure.time(&pool, &set(), 2).expect("numbers do not fail");
+        assert!(pool.in_use.lock().expect("no panic").is_empty(), "everything was given back");
+        let mut steps = pool.steps.into_inner().expect("no panic");
+        let growth: Vec<_> = (0..1024).map(Step::Alloc).chain((0..1024).map(Step::Free)).collect();
+        assert_eq!(steps[..2048], growth, "{procedure:?}");
+        steps.split_off(2048)
+    }
+
+    #[test]
+    fn dmapool_test_allocates_all_and_frees_all_in_the_same_order() {
+        let round: Vec<_> = (0..1024).map(Step::Alloc).chain((0..1024).map(Step::Free)).collect();
+        assert_eq!(timed_steps(Procedure::DmapoolTest), [round.clone(), round].concat());
+    }
+
+    #[test]
+    fn written_writes_each_block_when_it_was_allocated() {
+        let allocated = (0..1024).flat_map(|number| [Step::Alloc(number), Step::Write(number)]);
+        let round: Vec<_> = allocated.chain((0..1024).map(Step::Free)).collect();
+        assert_eq!(timed_steps(Procedure::Written), [round.clone(), round].concat());
+    }
+
+    #[test]
+    fn random_free_frees_all_in_the_same_random_order_each_round() {
+        let steps = timed_steps(Procedure::RandomFree);
+        let (first, second) = steps.split_at(2048);
+        assert_eq!(first, second);
+        let mut freed = first[1024..].to_vec();
+        assert_ne!(freed, (0..1024).map(Step::Free).collect::<Vec<_>>());
+        freed.sort_unstable_by_key(|step| if let Step::Free(number) = step { *number } else { u64::MAX });
+        assert_eq!(freed, (0..1024).map(Step::Free).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn outstanding_keeps_32_and_frees_the_oldest() {
+        let steps = timed_steps(Procedure::Outstanding);
+        assert_eq!(steps[..32], (0..32).map(Step::Alloc).collect::<Vec<_>>());
+        let pairs = steps[32..32 + 3 * 2048].chunks(3).enumerate();
+        for (pair, steps) in pairs {
+            let oldest = pair as u64 % 32;
+            assert_eq!(steps, [Step::Free(oldest), Step::Alloc(oldest), Step::Write(oldest)]);
+        }
+        assert_eq!(steps.len(), 32 + 3 * 2048 + 32);
+    }
+
+    #[test]
+    fn two_threads_share_the_pool_and_the_blocks() {
+        let pool = Numbers::default();
+        Procedure::TwoThreads.time(&pool, &set(), 2).expect("numbers do not fail");
+        let mut threads = pool.threads.into_inner().expect("no panic");
+        threads.dedup();
+        assert_eq!(threads.len(), 3, "this one lets the pool grow");
+        let steps = pool.steps.into_inner().expect("no panic");
+        assert_eq!(steps.len(), 2048 + 2 * 2 * 2 * 512);
+    }
+}

@@ -170,3 +170,62 @@ fn control(report: &Report) -> String {
     let high = ratios.iter().copied().fold(1.0, f64::max);
     if ratios.is_empty() { String::new() } else { format!("; the baseline against itself: {low:.2} to {high:.2}") }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::{SetLabel, SubjectLabel, Unit};
+    use crate::interleaved::Samples;
+
+    fn report(samples: Vec<Vec<Vec<f64>>>) -> Report {
+        let subject = |name: &str, is_control| SubjectLabel { name: name.to_owned(), is_control };
+        let figures = Figures {
+            procedure: "written",
+            about: "blocks & bytes",
+            unit: Unit { name: "µs", of: "100 rounds", by: "CPU time", exact: false },
+            sets: vec![SetLabel { name: "16/16/0".to_owned(), operations: 1 }],
+            subjects: vec![subject("linked", false), subject("a<b>.c", false), subject("linked", true)],
+            baseline: 0,
+            samples: Samples::from_values(samples),
+            rounds: None,
+        };
+        Report { command: "bench dmapool", figures: vec![figures], notes: Vec::new() }
+    }
+
+    /// Heights of the bars with that fill, the legend's first.
+    fn heights(svg: &str, fill: usize) -> Vec<f64> {
+        let fill = format!("fill=\"url(#fill{fill})\"");
+        let bars = svg.lines().filter(|line| line.contains(&fill));
+        bars.map(|bar| bar.split("height=\"").nth(1)?.split('"').next()?.parse().ok())
+            .map(|height| height.expect("a number"))
+            .collect()
+    }
+
+    #[test]
+    fn bars_are_as_high_as_their_medians_on_a_logarithmic_scale() {
+        let svg = plot(&report(vec![vec![vec![20.0; 3], vec![2000.0; 3], vec![21.0; 3]]]));
+        let [linked, other] = [0, 1].map(|fill| heights(&svg, fill)[1]);
+        // From 10 to 10000 there are three decades.
+        assert!((other - linked - PANEL * 2.0 / 3.0).abs() < 0.2, "{linked} {other}");
+        assert!(heights(&svg, 2).is_empty(), "the control has no bar");
+        assert!(svg.contains("the baseline against itself: 1.00 to 1.05"), "{svg}");
+    }
+
+    #[test]
+    fn names_are_text_and_the_source_is_told() {
+        let svg = plot(&report(vec![vec![vec![1.0], vec![1.5], vec![1.0]]]));
+        for shown in
+            ["a&lt;b&gt;.c", "blocks &amp; bytes", "linked (= 1)", ">1.50<", "µs for 100 rounds", WHERE, "16/16/0"]
+        {
+            assert!(svg.contains(shown), "{shown}: {svg}");
+        }
+        assert_eq!(svg.matches("<text").count(), svg.matches("</text>").count());
+    }
+
+    #[test]
+    fn what_was_not_measured_has_no_bar() {
+        let svg = plot(&report(vec![vec![vec![], vec![0.0], vec![]]]));
+        assert_eq!((heights(&svg, 0).len(), heights(&svg, 1).len()), (1, 1), "{svg}");
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    }
+}

@@ -85,3 +85,63 @@ fn digits(value: f64) -> usize {
         _ => 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::{SetLabel, SubjectLabel, Unit};
+    use crate::interleaved::Samples;
+
+    fn shown(exact: bool, control: f64) -> String {
+        let subject = |name: &str, is_control| SubjectLabel { name: name.to_owned(), is_control };
+        let set = |name: &str| SetLabel { name: name.to_owned(), operations: 1 };
+        let of_set = |control: f64| vec![vec![100.0, 104.0, 108.0], vec![5.0, 5.2, 5.4], vec![], vec![control; 3]];
+        let figures = Figures {
+            procedure: "written",
+            about: "in one line",
+            unit: Unit { name: "µs", of: "100 rounds", by: "CPU time", exact },
+            sets: vec![set("16/16/0"), set("64/64/0")],
+            subjects: ["linked", "fast", "absent"]
+                .map(|name| subject(name, false))
+                .into_iter()
+                .chain([subject("linked", true)])
+                .collect(),
+            baseline: 0,
+            samples: Samples::from_values(vec![of_set(104.0), of_set(control)]),
+            rounds: Some(vec![vec![100; 4], vec![7; 4]]),
+        };
+        let report = Report { command: "bench dmapool", figures: vec![figures], notes: vec!["and so on".to_owned()] };
+        let mut out = Vec::new();
+        write_text(&mut out, &report).expect("memory can be written");
+        String::from_utf8(out).expect("UTF-8")
+    }
+
+    #[test]
+    fn every_figure_has_its_spread_and_its_ratio() {
+        let text = shown(false, 104.0);
+        let rows = |name: &str| -> Vec<Vec<String>> {
+            let rows = text.lines().filter(|line| line.starts_with(name));
+            rows.map(|row| row.split("  ").filter(|cell| !cell.is_empty()).map(|cell| cell.trim().to_owned()).collect())
+                .collect()
+        };
+        assert_eq!(rows("linked  "), [["linked", "104 ±2", "104 ±2"], ["linked", "1.00 ±0.00", "1.00 ±0.00"]]);
+        assert_eq!(rows("fast"), [["fast", "5.20 ±0.10", "5.20 ±0.10"], ["fast", "0.05 ±0.00", "0.05 ±0.00"]]);
+        assert_eq!(rows("absent"), [["absent", "-", "-"], ["absent", "-", "-"]]);
+        assert_eq!(rows("linked (A/A control)").len(), 2, "{text}");
+        assert_eq!(text.matches(WHERE).count(), 2, "over both tables: {text}");
+        assert!(text.contains("note: a sample had 7 to 100 rounds, and is scaled to 100 rounds\n"), "{text}");
+        assert!(text.contains("note: and so on\n") && !text.contains("warning"), "{text}");
+    }
+
+    #[test]
+    fn a_disturbed_control_is_a_warning() {
+        let text = shown(false, 130.0);
+        assert!(text.contains("warning: the control has 1.25 on 64/64/0"), "{text}");
+        assert!(!text.contains("on 16/16/0"), "{text}");
+    }
+
+    #[test]
+    fn an_exact_figure_has_no_spread() {
+        assert!(!shown(true, 104.0).contains('±'));
+    }
+}
