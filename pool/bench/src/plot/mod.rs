@@ -8,7 +8,7 @@ use crate::statistics::Spread;
 use svg::{Anchor, Svg};
 
 const WIDTH: f64 = 1000.0;
-const LEFT: f64 = 80.0;
+const LEFT: f64 = 96.0;
 const RIGHT: f64 = 20.0;
 /// Height of the bars' area of one procedure.
 const PANEL: f64 = 250.0;
