@@ -25,6 +25,7 @@ mod calls;
 mod compile;
 mod crash;
 mod error;
+mod guard;
 mod host;
 mod kernel_file;
 mod kernel_pool;

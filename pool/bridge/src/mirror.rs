@@ -22,6 +22,11 @@ const SHARED: u64 = (1 << SHARED_BITS) - 1;
 const LOW_WINDOWS: std::ops::Range<u64> = 1..8;
 const HIGH_WINDOWS: std::ops::Range<u64> = 0x110..0x500;
 
+/// Whether a value is an address of that span, or a pointer that stands for one in some mirror.
+pub(crate) const fn points_into(value: u64, span: Span) -> bool {
+    value.wrapping_sub(span.cpu.0) & SHARED < span.len
+}
+
 /// The second mapping of a memory's spans.
 ///
 /// It keeps the pages, and not the memory.
