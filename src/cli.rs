@@ -1,5 +1,7 @@
 //! The command line.
 
+pub(crate) mod bench;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -37,6 +39,11 @@ pub(crate) enum Command {
     /// Exit status: 0 every mutant is caught, or is known to survive and why; 1 another one survived, one was caught that is
     /// known to survive, or something was found where there is no fault; 129 wrong usage, 130 and above internal error.
     Mutants(Mutants),
+    /// Measure what pools cost, in user space on cached memory
+    ///
+    /// Exit status: 0 measured, 125 what was to be measured is absent or does not compile, 129 wrong usage, 130 and above
+    /// internal error, or no valgrind to count instructions with.
+    Bench(bench::Bench),
     /// List pools, scenarios and devices
     List,
     /// Run a command with a simulated board on its USB bus

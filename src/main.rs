@@ -1,6 +1,7 @@
 //! The command line of poolproof: proves DMA pool changes against the device models that live on them.
 
 mod base;
+mod bench;
 mod check;
 mod cli;
 mod error;
@@ -89,6 +90,7 @@ fn execute(cli: &Cli) -> Result<ExitCode, Error> {
         Command::Run(arguments) => run::run(&mut out, arguments),
         Command::Explain(arguments) => explain::explain(&mut out, arguments),
         Command::Mutants(arguments) => mutants::mutants(&mut out, arguments),
+        Command::Bench(arguments) => bench::bench(&mut out, arguments),
         Command::List => list::list(&mut out).map(|()| Exit::NoFailure),
         #[cfg(target_os = "linux")]
         Command::Usb(arguments) => return usb::usb(arguments),

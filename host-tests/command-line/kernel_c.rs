@@ -51,7 +51,10 @@ fn a_file_is_a_pool_like_any_other() {
     // A few lines of it are as Linux's.
     let (status, text, _) = with(tree.path(), &["mutants", "--dmapool-c", ".", "record-leaks"]);
     assert_eq!(status, Some(0), "{text}");
-    assert!(text.contains("do not fit the file, and are not tried: ") && text.contains("1 of 1 mutants caught"), "{text}");
+    assert!(
+        text.contains("do not fit the file, and are not tried: ") && text.contains("1 of 1 mutants caught"),
+        "{text}"
+    );
 }
 
 #[test]

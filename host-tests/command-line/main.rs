@@ -1,5 +1,7 @@
 //! The program as its users start it: exit status, messages, formats, and a real bisection.
 
+#[cfg(target_os = "linux")]
+mod bench;
 mod bisect;
 mod errata;
 mod exit_status;
