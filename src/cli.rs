@@ -188,7 +188,7 @@ pub(crate) struct Check {
     #[arg(long, conflicts_with_all = ["pool", "dmapool_c"])]
     pub(crate) hostile: bool,
 
-    /// Test this driver of the controller only: scenarios with a client of their own (two-pages) are left out. Without it,
+    /// Test this driver of the controller only: scenarios with a client of their own (two-pages, malicious-device) are left out. Without it,
     /// ci_hdrc and they
     #[arg(long, value_name = "NAME")]
     pub(crate) driver: Option<String>,

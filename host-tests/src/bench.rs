@@ -21,7 +21,7 @@ use crate::errata::Erratum;
 use crate::error::BenchError;
 use crate::irq::Line;
 use crate::run::{Run, Variant};
-use crate::scenario::{Needs, Scenario};
+use crate::scenario::{Expected, Needs, Scenario};
 use crate::schedule::{Race, Schedule};
 use crate::session::Session;
 use crate::sides;
@@ -305,14 +305,14 @@ impl Bench {
         name: &str,
         act: impl AsyncFnOnce(&Session) -> Result<(), Failure>,
     ) -> Result<Run, BenchError> {
-        self.execute(name, Needs::default(), &[], act).map(|(run, _)| run)
+        self.execute(name, Needs::default(), Expected::default(), act).map(|(run, _)| run)
     }
 
     fn execute(
         &self,
         name: &str,
         needs: Needs,
-        expected: &[&str],
+        expected: Expected,
         act: impl AsyncFnOnce(&Session) -> Result<(), Failure>,
     ) -> Result<(Run, Vec<TraceLine>), BenchError> {
         self.validate(name, needs)?;

@@ -103,7 +103,7 @@ fn what_a_pool_promises_is_judged_in_every_scenario() {
             let pool = (sound.create)(Arc::clone(&memory), source, geometry)?;
             Ok(Box::new(Dirty(pool, memory)))
         });
-    for scenario in ["aged", "two-pages"] {
+    for scenario in ["aged", "two-pages", "malicious-device"] {
         let run = run(Bench::new().pool(dirty.clone()), scenario);
         assert_eq!(run.verdict, Verdict::PoolContractViolated, "{scenario}: {:?}", run.notes);
         assert_eq!(status(&run, true), Status::Broken, "{scenario}");

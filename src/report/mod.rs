@@ -40,8 +40,9 @@ fn human(duration: Duration) -> String {
     }
 }
 
-/// What was seen and is not judged, in one line.
+/// What was seen and is not judged or is as declared, in one line.
 fn seen_line(seen: &Seen) -> String {
     let variants: Vec<_> = seen.variants.iter().map(ToString::to_string).collect();
-    format!("seen with {}: {}", variants.join(" and with "), seen.notes.join("; "))
+    let with = if variants.is_empty() { String::new() } else { format!(" with {}", variants.join(" and with ")) };
+    format!("seen{with}: {}", seen.notes.join("; "))
 }
