@@ -43,8 +43,8 @@ pub fn fill_pattern(mut offset: u64, mut bytes: &mut [u8]) {
         let (low, rest) = (offset as u8, 256 - usize::from(offset as u8));
         let (run, behind) = bytes.split_at_mut(rest.min(bytes.len()));
         let upper = pattern(offset & !0xff);
-        for (byte, low) in run.iter_mut().zip(low..=u8::MAX) {
-            *byte = low ^ upper;
+        for (index, byte) in run.iter_mut().enumerate() {
+            *byte = low.wrapping_add(index as u8) ^ upper;
         }
         offset += run.len() as u64;
         bytes = behind;
