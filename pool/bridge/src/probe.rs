@@ -107,7 +107,7 @@ fn fields(own: &[bool]) -> Vec<MetadataField> {
         let start = number as u64 * 4;
         match fields.last_mut() {
             Some(last) if last.start + last.len == start => last.len += 4,
-            _ => fields.push(MetadataField { start, len: 4, name: "the pool's own data" }),
+            _ => fields.push(MetadataField { start, len: 4, name: "own data" }),
         }
     }
     fields
