@@ -1,6 +1,6 @@
 //! `poolproof check`.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use scenarios::{BenchError, CONTRACT, CPU_BASE, CheckOptions, CpuAddr, Report, Status};
 
@@ -10,14 +10,39 @@ use crate::error::Error;
 use crate::exit::Exit;
 use crate::names::{self, find};
 use crate::observed;
+use crate::output;
 use crate::progress::Progress;
 use crate::repeat::Repeat;
 use crate::report;
+use crate::verdicts::Verdicts;
 
 pub(crate) fn check(out: &mut dyn Write, arguments: &Check) -> Result<Exit, Error> {
     if let Some(file) = &arguments.observed {
         return observed::check(out, file, arguments.quiet);
     }
+    let base = base(arguments)?;
+    let known = Verdicts::of(arguments, base.as_ref())?;
+    if let Some((text, exit)) = known.as_ref().and_then(Verdicts::known) {
+        out.write_all(&text)?;
+        out.flush()?;
+        // If stderr is not there, the verdict still is.
+        let _ = writeln!(
+            io::stderr(),
+            "poolproof: as found before for the same content and options; --fresh runs it again"
+        );
+        return Ok(exit);
+    }
+    let mut text = Vec::new();
+    let exit = run(&mut text, arguments, base.as_ref())?;
+    out.write_all(&text)?;
+    if let Some(known) = known {
+        known.keep(&text, exit);
+    }
+    Ok(exit)
+}
+
+/// Runs it, and writes what came of it.
+fn run(out: &mut Vec<u8>, arguments: &Check, base: Option<&Base>) -> Result<Exit, Error> {
     let Machine { page_size, page_order, cpu_base, seed, ref errata, no_workaround } = arguments.machine;
     let mut options = CheckOptions {
         endpoints: arguments.endpoints.into_iter().collect(),
@@ -30,7 +55,6 @@ pub(crate) fn check(out: &mut dyn Write, arguments: &Check) -> Result<Exit, Erro
         workarounds: !no_workaround,
         ..CheckOptions::default()
     };
-    let base = base(arguments)?;
     let named = arguments.pool.iter().map(|name| names::pool(name)).collect::<Result<Vec<_>, _>>()?;
     let before = base.iter().map(|base| arguments.kernel_c.policy(&base.path, &base.name));
     let before = before.collect::<Result<Vec<_>, _>>()?;
@@ -62,7 +86,8 @@ pub(crate) fn check(out: &mut dyn Write, arguments: &Check) -> Result<Exit, Erro
     }
     report::write(out, &report, arguments.format, arguments.quiet, &Repeat::new(arguments))?;
     if !report.panics.is_empty() {
-        out.flush()?;
+        // What there is, is shown.
+        output::stdout()?.write_all(out)?;
         return Err(Error::internal(format!("rows are missing, something panicked: {}", report.panics.join("; "))));
     }
     Ok(if is_broken(&report, arguments.base.as_deref()) { Exit::Broken } else { Exit::NoFailure })

@@ -181,7 +181,7 @@ pub(crate) enum Gadget {
     SourceSink,
 }
 
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct Check {
     /// Test this pool only, and excuse no recorded defect; shuffle takes a seed, as in shuffle:7
     #[arg(long, value_name = "NAME")]
@@ -194,6 +194,10 @@ pub(crate) struct Check {
     /// for a changelog first
     #[arg(long, value_name = "FILE|REV", requires = "dmapool_c", conflicts_with = "pool")]
     pub(crate) base: Option<String>,
+
+    /// Run kernel files again whose verdict is known: the same content, options and poolproof gave it before
+    #[arg(long, requires = "dmapool_c")]
+    pub(crate) fresh: bool,
 
     /// Test the hostile pools instead (shuffle with seeds 0 to 3, scatter, high), which keep dma_pool's promises and nothing
     /// else, and excuse nothing
@@ -308,7 +312,7 @@ pub(crate) struct Mutants {
 }
 
 /// The kernel's own C files as pools.
-#[derive(Args, Debug, Default)]
+#[derive(Args, Clone, Debug, Default)]
 pub(crate) struct KernelC {
     /// Test this mm/dmapool.c, or that of this kernel tree, compiled unmodified for user space; may be repeated. Excuses
     /// nothing. Exit status 125: it is absent or does not compile
@@ -328,7 +332,7 @@ pub(crate) struct KernelC {
     pub(crate) tsan: bool,
 }
 
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct Machine {
     /// Page size of the machine
     #[arg(long, value_enum, value_name = "SIZE", default_value_t = PageSize::K4)]

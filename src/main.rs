@@ -25,6 +25,7 @@ mod serve;
 mod signals;
 #[cfg(target_os = "linux")]
 mod usb;
+mod verdicts;
 
 use std::io::{self, IsTerminal, Write};
 use std::panic;

@@ -146,6 +146,30 @@ fn sanitizers_find_what_guards_do_not() {
     }
 }
 
+#[test]
+fn a_verdict_is_known_for_the_same_content_and_options() {
+    const KNOWN: &str = "as found before for the same content and options";
+    let tree = tree("NONE");
+    let check = [&["check", "--dmapool-c", "."], &SCENARIO[..]].concat();
+    let run = |more: &[&str]| with(tree.path(), &[&check[..], more].concat());
+    let (first, again) = (run(&[]), run(&[]));
+    assert_eq!((first.0, first.2.contains(KNOWN)), (Some(0), false), "{}", first.2);
+    assert_eq!((again.0, &again.1), (Some(0), &first.1));
+    assert!(again.2.contains(KNOWN), "{}", again.2);
+    for more in [&["--fresh"][..], &["--seed", "1"], &["--dmapool-debug"]] {
+        assert!(!run(more).2.contains(KNOWN), "{more:?}");
+    }
+    write(tree.path(), "FAULT");
+    let broken = run(&[]);
+    assert_eq!((broken.0, broken.2.contains(KNOWN)), (Some(1), false), "{}", broken.1);
+    assert_eq!(run(&[]).0, Some(1), "a known failure is one");
+    // What is half written is not known.
+    for file in fs::read_dir(tree.path().join("cache/verdicts")).expect("a folder").flatten() {
+        fs::write(file.path(), "").expect("written");
+    }
+    assert!(!run(&[]).2.contains(KNOWN));
+}
+
 /// What pools of Rust are named by is no place for a C file.
 #[test]
 fn a_pools_name_is_no_file() {
