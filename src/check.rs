@@ -20,6 +20,7 @@ pub(crate) fn check(out: &mut dyn Write, arguments: &Check) -> Result<Exit, Erro
     if let Some(file) = &arguments.observed {
         return observed::check(out, file, arguments.quiet);
     }
+    arguments.kernel_c.refuse_twice()?;
     let base = base(arguments)?;
     let known = Verdicts::of(arguments, base.as_ref())?;
     if let Some((text, exit)) = known.as_ref().and_then(Verdicts::known) {

@@ -22,12 +22,17 @@ impl KernelC {
         Options { debug: self.dmapool_debug, sanitizer, ..Options::default() }
     }
 
-    /// The files as pools, each by its path as it was given.
-    pub(crate) fn policies(&self) -> Result<Vec<Policy>, Error> {
+    /// A file is named once: its path is its name.
+    pub(crate) fn refuse_twice(&self) -> Result<(), Error> {
         let twice = self.dmapool_c.iter().enumerate().find(|(index, path)| self.dmapool_c[..*index].contains(path));
         if let Some((_, path)) = twice {
             return Err(Error::usage(format!("--dmapool-c {} is given twice", path.display())));
         }
+        Ok(())
+    }
+
+    /// The files as pools, each by its path as it was given.
+    pub(crate) fn policies(&self) -> Result<Vec<Policy>, Error> {
         self.dmapool_c.iter().map(|path| self.policy(path, &path.display().to_string())).collect()
     }
 
