@@ -1,5 +1,7 @@
 //! The command line.
 
+pub(crate) mod bench;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -37,6 +39,11 @@ pub(crate) enum Command {
     /// Exit status: 0 every mutant is caught, or is known to survive and why; 1 another one survived, one was caught that is
     /// known to survive, or something was found where there is no fault; 129 wrong usage, 130 and above internal error.
     Mutants(Mutants),
+    /// Measure what pools cost, in user space on cached memory
+    ///
+    /// Exit status: 0 measured, 125 what was to be measured is absent or does not compile, 129 wrong usage, 130 and above
+    /// internal error, or no valgrind to count instructions with.
+    Bench(bench::Bench),
     /// List pools, scenarios and devices
     List,
     /// Run a command with a simulated board on its USB bus
@@ -174,7 +181,7 @@ pub(crate) enum Gadget {
     SourceSink,
 }
 
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct Check {
     /// Test this pool only, and excuse no recorded defect; shuffle takes a seed, as in shuffle:7
     #[arg(long, value_name = "NAME")]
@@ -182,6 +189,15 @@ pub(crate) struct Check {
 
     #[command(flatten)]
     pub(crate) kernel_c: KernelC,
+
+    /// Compare the file of --dmapool-c with this one, or with what it is in this revision of its repository, and print a table
+    /// for a changelog first
+    #[arg(long, value_name = "FILE|REV", requires = "dmapool_c", conflicts_with = "pool")]
+    pub(crate) base: Option<String>,
+
+    /// Run kernel files again whose verdict is known: the same content, options and poolproof gave it before
+    #[arg(long, requires = "dmapool_c")]
+    pub(crate) fresh: bool,
 
     /// Test the hostile pools instead (shuffle with seeds 0 to 3, scatter, high), which keep dma_pool's promises and nothing
     /// else, and excuse nothing
@@ -296,7 +312,7 @@ pub(crate) struct Mutants {
 }
 
 /// The kernel's own C files as pools.
-#[derive(Args, Debug, Default)]
+#[derive(Args, Clone, Debug, Default)]
 pub(crate) struct KernelC {
     /// Test this mm/dmapool.c, or that of this kernel tree, compiled unmodified for user space; may be repeated. Excuses
     /// nothing. Exit status 125: it is absent or does not compile
@@ -316,7 +332,7 @@ pub(crate) struct KernelC {
     pub(crate) tsan: bool,
 }
 
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct Machine {
     /// Page size of the machine
     #[arg(long, value_enum, value_name = "SIZE", default_value_t = PageSize::K4)]

@@ -287,7 +287,7 @@ impl Bench {
 
     fn carry_out(self, scenario: &dyn Scenario) -> Result<(Run, Vec<TraceLine>), BenchError> {
         let bench = self.of_scenario(scenario);
-        let expected = scenario.expects(&bench.policy.metadata);
+        let expected = scenario.expects(&bench.policy);
         let act = async |session: &Session| scenario.run(session).await;
         let (mut run, trace) = bench.execute(scenario.name(), scenario.needs(), expected, act)?;
         if !scenario.is_judged() {

@@ -123,6 +123,11 @@ fn blocks_on_two_pages_are_one_array_only_by_chance() {
                     assert_eq!(run.verdict, Verdict::NoFailureFound, "{what}");
                     continue;
                 }
+                if policy.loses_last && order == PageOrder::Forward {
+                    // The gap at the end of a page is known of such a pool.
+                    assert_eq!((run.verdict, status(&run, true)), (Verdict::AsDeclared, Status::Declared), "{what}");
+                    continue;
+                }
                 assert_eq!(run.verdict, Verdict::ClientAssumptionViolated, "{what}");
                 let Some(Finding::LayoutContract(layout)) = run.first_finding() else { panic!("{what}") };
                 assert_eq!(layout.contract.register, "TABLE_BASE", "{what}");

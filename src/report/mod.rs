@@ -1,5 +1,6 @@
 //! A check's result in the field's formats.
 
+pub(crate) mod compare;
 mod json;
 mod junit;
 mod ktap;

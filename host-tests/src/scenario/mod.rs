@@ -18,7 +18,7 @@ pub(crate) mod two_pages;
 use std::future::Future;
 use std::pin::Pin;
 
-use pool::Metadata;
+use pool::Policy;
 use usb::Speed;
 
 use crate::driver::Client;
@@ -92,10 +92,10 @@ pub trait Scenario: Send + Sync {
         Needs::default()
     }
 
-    /// What must come of it on a pool with its own data in this place: a device that rewrites free blocks gets an
-    /// `AttackerAddress` out of a pool with in-block metadata.
-    fn expects(&self, metadata: &Metadata) -> Expected {
-        let _ = metadata;
+    /// What must come of it on a pool of such properties: a device that rewrites free blocks gets an `AttackerAddress` out
+    /// of a pool with in-block metadata.
+    fn expects(&self, pool: &Policy) -> Expected {
+        let _ = pool;
         Expected::default()
     }
 

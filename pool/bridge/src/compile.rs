@@ -103,13 +103,19 @@ const LANGUAGE: [&str; 9] = [
     "-fno-omit-frame-pointer",
 ];
 
+/// What of `source` is compiled how, as a hash of all that.
+pub(crate) fn content(source: &Source, kind: &Kind, options: &Options) -> Result<String, BuildError> {
+    let header = source.header(kind.header);
+    Ok(key(&Compiler::find()?, &flags(options, source, kind), source, header.as_deref()))
+}
+
 /// Compiles `source`, or finds it compiled.
 pub(crate) fn compile(source: &Source, kind: &Kind, options: &Options) -> Result<Compiled, BuildError> {
     let compiler = Compiler::find()?;
     let flags = flags(options, source, kind);
     let header = source.header(kind.header);
     let key = key(&compiler, &flags, source, header.as_deref());
-    let cache = options.cache.clone().or_else(default_cache);
+    let cache = options.cache.clone().or_else(|| Some(cache_folder()?.join("compiled")));
     if let Some(object) = cache.as_ref().map(|cache| cache.join(format!("{key}.so"))).filter(|object| object.is_file())
     {
         return Ok(Compiled { object, kept: None });
@@ -129,13 +135,13 @@ fn no_place(error: io::Error) -> BuildError {
     BuildError::NoPlace(format!("{}: {error}", env::temp_dir().display()))
 }
 
-/// `$POOLPROOF_CACHE`, or poolproof in the user's cache folder; compiled files in a folder of their own there.
-fn default_cache() -> Option<PathBuf> {
+/// The folder for what can be made again: `$POOLPROOF_CACHE`, or poolproof in the user's cache folder.
+#[must_use]
+pub fn cache_folder() -> Option<PathBuf> {
     let named = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let cache = named("POOLPROOF_CACHE")
+    named("POOLPROOF_CACHE")
         .or_else(|| named("XDG_CACHE_HOME").map(|cache| cache.join("poolproof")))
-        .or_else(|| named("HOME").map(|home| home.join(".cache/poolproof")))?;
-    Some(cache.join("compiled"))
+        .or_else(|| named("HOME").map(|home| home.join(".cache/poolproof")))
 }
 
 /// Puts an object into the cache, whole or not at all.
@@ -195,7 +201,10 @@ fn flags(options: &Options, source: &Source, kind: &Kind) -> Vec<String> {
     }
     if let Some(sanitizer) = options.sanitizer {
         flags.push(format!("-fsanitize={}", sanitizer.name()));
-        flags.push(format!("-fsanitize-recover={}", sanitizer.name()));
+        if sanitizer == Sanitizer::Address {
+            // The other goes on by itself.
+            flags.push("-fsanitize-recover=address".to_owned());
+        }
     }
     // Without a tree there is no header to say which of the two it is.
     if source.header(kind.header).is_none() && String::from_utf8_lossy(&source.text).contains("dma_pool_create_node(") {
@@ -225,6 +234,14 @@ fn key(compiler: &Compiler, flags: &[String], source: &Source, header: Option<&[
         add(&source.beside(&name).unwrap_or_default());
     }
     hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Where the C compiler is: `$CC`, or cc.
+///
+/// # Errors
+/// [`BuildError::NoCompiler`] if there is none.
+pub fn compiler() -> Result<PathBuf, BuildError> {
+    Compiler::find().map(|compiler| PathBuf::from(compiler.program))
 }
 
 /// A C compiler: `$CC`, or cc.

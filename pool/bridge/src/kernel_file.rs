@@ -11,7 +11,7 @@ use pool::{CreateError, Memory, PageAllocator, PageOrder, Policy};
 
 use crate::abi::Call;
 use crate::calls::Calls;
-use crate::compile::{Kind, Options, Sanitizer, compile};
+use crate::compile::{Kind, Options, Sanitizer, compile, content};
 use crate::crash::{Crash, Names};
 use crate::error::BuildError;
 use crate::host::{Context, HOST, Host};
@@ -54,6 +54,14 @@ impl KernelFile {
     /// [`BuildError`] if it is not there, does not compile or cannot be loaded.
     pub fn open(path: &Path, options: &Options) -> Result<Self, BuildError> {
         Self::of_source(Source::find(path, KIND.file)?, options)
+    }
+
+    /// What identifies the file at `path`, its tree's header, and how they are compiled: the same content, the same pool.
+    ///
+    /// # Errors
+    /// [`BuildError`] if it is not there, or there is no compiler.
+    pub fn content(path: &Path, options: &Options) -> Result<String, BuildError> {
+        content(&Source::find(path, KIND.file)?, &KIND, options)
     }
 
     /// The same with a changed text, which is in no file; `None` if `edit` says that it does not fit.

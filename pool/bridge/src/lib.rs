@@ -37,6 +37,6 @@ mod shim;
 mod source;
 
 pub use bare::{Bare, BareBlock, BareFile, BarePool};
-pub use compile::{Options, Sanitizer};
+pub use compile::{Options, Sanitizer, cache_folder, compiler};
 pub use error::BuildError;
 pub use kernel_file::KernelFile;

@@ -22,7 +22,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use devices::DmaMemory;
-use pool::Metadata;
+use pool::{Metadata, Policy};
 
 use super::{Expected, Outcome, Scenario};
 use crate::driver::Client as Sides;
@@ -46,8 +46,8 @@ impl Scenario for MaliciousDevice {
         "a device rewrites the links in free blocks: pools that keep them there hand out the address that it chose"
     }
 
-    fn expects(&self, metadata: &Metadata) -> Expected {
-        let shown: &[_] = match metadata {
+    fn expects(&self, pool: &Policy) -> Expected {
+        let shown: &[_] = match pool.metadata {
             Metadata::InBlock(_) => &["AttackerAddress"],
             Metadata::OutOfBand => &[],
         };
