@@ -12,6 +12,7 @@
 //! boundary beyond the page ([`BOUNDARY_BEYOND_PAGE`]).
 
 mod exercise;
+mod other_thread;
 mod report;
 mod source;
 

@@ -2,13 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use bus::{CpuAddr, DmaAddr};
 use parking_lot::Mutex;
 
+use super::other_thread::{OtherThread, Work};
 use crate::page::{PageAllocator, PageError, PageSource, Pages};
 use crate::pool::Flags;
 
@@ -17,13 +16,11 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// How long once a pool was seen to keep its lock.
 const LOCKED_PATIENCE: Duration = Duration::from_millis(1);
 
-/// What another thread does while a page is fetched.
-type Meanwhile = Box<dyn FnOnce() + Send>;
-
 /// A source between a pool and the pages of its machine.
 pub(super) struct Probe {
     pages: Arc<PageAllocator>,
     state: Mutex<State>,
+    other: Mutex<Option<OtherThread>>,
 }
 
 #[derive(Default)]
@@ -37,8 +34,7 @@ struct State {
     /// Runs that are out: DMA address to length.
     out: BTreeMap<u64, u64>,
     /// Requests to come before it, and what is to be done then.
-    meanwhile: Option<(u32, Meanwhile)>,
-    other: Option<JoinHandle<()>>,
+    meanwhile: Option<(u32, Work)>,
     keeps_lock: bool,
 }
 
@@ -53,7 +49,7 @@ pub(super) struct Seen {
 
 impl Probe {
     pub(super) fn new(pages: Arc<PageAllocator>) -> Arc<Self> {
-        Arc::new(Self { pages, state: Mutex::default() })
+        Arc::new(Self { pages, state: Mutex::default(), other: Mutex::default() })
     }
 
     /// From now on the source fails after `left` runs.
@@ -89,17 +85,13 @@ impl Probe {
         self.state.lock().meanwhile.is_none()
     }
 
-    /// Waits for the other thread, if it had its turn; otherwise its work is dropped.
+    /// Waits for the other thread, if it had its turn; otherwise its work is dropped. A panic there is the pool's own, on
+    /// another thread than its caller's, and goes on here.
     pub(super) fn join(&self) {
-        let (other, unused) = {
-            let mut state = self.state.lock();
-            (state.other.take(), state.meanwhile.take())
-        };
+        let unused = self.state.lock().meanwhile.take();
         drop(unused);
-        let Some(other) = other else { return };
-        if let Err(panic) = other.join() {
-            // The pool's own, on another thread than its caller's.
-            std::panic::resume_unwind(panic);
+        if let Some(other) = &mut *self.other.lock() {
+            other.join();
         }
     }
 
@@ -117,17 +109,8 @@ impl Probe {
             }
         };
         let Some((_, work)) = work else { return };
-        let (done, wait) = channel();
-        let other = thread::spawn(move || {
-            work();
-            // Nobody waits any more if it took too long.
-            let _ = done.send(());
-        });
-        // Also ends when the thread panics: its end of the channel is dropped.
-        let late = wait.recv_timeout(patience) == Err(RecvTimeoutError::Timeout);
-        let mut state = self.state.lock();
-        state.keeps_lock |= late;
-        state.other = Some(other);
+        let ended = self.other.lock().get_or_insert_with(OtherThread::start).run(work, patience);
+        self.state.lock().keeps_lock |= !ended;
     }
 
     /// DMA addresses of runs that are out.
