@@ -1,5 +1,7 @@
 //! The command line.
 
+pub(crate) mod bench;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -37,6 +39,11 @@ pub(crate) enum Command {
     /// Exit status: 0 every mutant is caught, or is known to survive and why; 1 another one survived, one was caught that is
     /// known to survive, or something was found where there is no fault; 129 wrong usage, 130 and above internal error.
     Mutants(Mutants),
+    /// Measure what pools cost, in user space on cached memory
+    ///
+    /// Exit status: 0 measured, 125 what was to be measured is absent or does not compile, 129 wrong usage, 130 and above
+    /// internal error, or no valgrind to count instructions with.
+    Bench(bench::Bench),
     /// List pools, scenarios and devices
     List,
     /// Run a command with a simulated board on its USB bus
@@ -129,8 +136,11 @@ pub(crate) struct Usb {
     pub(crate) gadget: Gadget,
 
     /// The pool, of a board in this program; with a boot loader, of the system that it starts [default: linked]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "dmapool_c")]
     pub(crate) pool: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) kernel_c: KernelC,
 
     /// The kernel of a board in QEMU: a series that qemu/setup brought [default: 6.12]
     #[arg(long, value_name = "SERIES")]
@@ -177,12 +187,20 @@ pub(crate) struct Check {
     #[arg(long, value_name = "NAME")]
     pub(crate) pool: Option<String>,
 
+    #[command(flatten)]
+    pub(crate) kernel_c: KernelC,
+
+    /// Compare the file of --dmapool-c with this one, or with what it is in this revision of its repository, and print a table
+    /// for a changelog first
+    #[arg(long, value_name = "FILE|REV", requires = "dmapool_c", conflicts_with = "pool")]
+    pub(crate) base: Option<String>,
+
     /// Test the hostile pools instead (shuffle with seeds 0 to 3, scatter, high), which keep dma_pool's promises and nothing
     /// else, and excuse nothing
-    #[arg(long, conflicts_with = "pool")]
+    #[arg(long, conflicts_with_all = ["pool", "dmapool_c"])]
     pub(crate) hostile: bool,
 
-    /// Test this driver of the controller only: scenarios with a client of their own (two-pages) are left out. Without it,
+    /// Test this driver of the controller only: scenarios with a client of their own (two-pages, malicious-device) are left out. Without it,
     /// ci_hdrc and they
     #[arg(long, value_name = "NAME")]
     pub(crate) driver: Option<String>,
@@ -217,7 +235,7 @@ pub(crate) struct Check {
     /// `destroy` with `name= size= align= boundary= device=` tell more of a pool. ftrace's and bpftrace's words around it
     /// are understood. pool/observe/kprobe-events.sh and dmapool.bt make such logs. Exit status 125: there is no
     /// such file, or no allocation in it.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["pool", "scenario", "endpoints", "format", "page_size", "page_order", "cpu_base", "seed", "driver", "hostile", "schedules", "errata", "no_workaround"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pool", "dmapool_c", "scenario", "endpoints", "format", "page_size", "page_order", "cpu_base", "seed", "driver", "hostile", "schedules", "errata", "no_workaround"])]
     pub(crate) observed: Option<PathBuf>,
 }
 
@@ -227,8 +245,11 @@ pub(crate) struct Run {
     pub(crate) scenario: String,
 
     /// The pool; shuffle takes a seed, as in shuffle:7
-    #[arg(long, value_name = "NAME", default_value = "linked")]
+    #[arg(long, value_name = "NAME", default_value = "linked", conflicts_with = "dmapool_c")]
     pub(crate) pool: String,
+
+    #[command(flatten)]
+    pub(crate) kernel_c: KernelC,
 
     /// The driver of the controller
     #[arg(long, value_name = "NAME", default_value = "ci_hdrc")]
@@ -265,9 +286,13 @@ pub(crate) struct Run {
 
 #[derive(Args, Debug)]
 pub(crate) struct Mutants {
-    /// These only [default: all]
+    /// These only [default: all]; with --dmapool-c faults of that file, from Linux 6.4 on, in the place of those of poolproof's
+    /// pools and driver
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) kernel_c: KernelC,
 
     /// Show every scenario that catches a mutant, and not the first only
     #[arg(long)]
@@ -280,6 +305,27 @@ pub(crate) struct Mutants {
     /// What to print
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+}
+
+/// The kernel's own C files as pools.
+#[derive(Args, Debug, Default)]
+pub(crate) struct KernelC {
+    /// Test this mm/dmapool.c, or that of this kernel tree, compiled unmodified for user space; may be repeated. Excuses
+    /// nothing. Exit status 125: it is absent or does not compile
+    #[arg(long, value_name = "PATH")]
+    pub(crate) dmapool_c: Vec<PathBuf>,
+
+    /// Compile kernel files as with CONFIG_SLUB_DEBUG_ON: they poison and check blocks
+    #[arg(long, requires = "dmapool_c")]
+    pub(crate) dmapool_debug: bool,
+
+    /// Compile kernel files with AddressSanitizer
+    #[arg(long, requires = "dmapool_c", conflicts_with = "tsan")]
+    pub(crate) asan: bool,
+
+    /// Compile kernel files with ThreadSanitizer
+    #[arg(long, requires = "dmapool_c")]
+    pub(crate) tsan: bool,
 }
 
 #[derive(Args, Debug)]

@@ -2,16 +2,17 @@
 
 use scenarios::{Detail, PageOrder, Speed};
 
-use crate::cli::Check;
+use crate::cli::{Check, KernelC};
 
 /// What a command needs beside the failure itself.
-pub(crate) struct Repeat {
+pub(crate) struct Repeat<'a> {
+    kernel_c: &'a KernelC,
     machine: String,
 }
 
-impl Repeat {
+impl<'a> Repeat<'a> {
     /// For failures of this check.
-    pub(crate) fn new(check: &Check) -> Self {
+    pub(crate) fn new(check: &'a Check) -> Self {
         let machine = &check.machine;
         let mut text = String::new();
         if let Some(driver) = &check.driver {
@@ -34,15 +35,18 @@ impl Repeat {
         if machine.no_workaround {
             text += " --no-workaround";
         }
-        Self { machine: text }
+        Self { kernel_c: &check.kernel_c, machine: text }
     }
 
     /// The command for the first of the runs that broke in this way; `None` where a row is not a scenario's.
     pub(crate) fn command(&self, pool: &str, scenario: &str, detail: &Detail) -> Option<String> {
         let variant = detail.variants.first()?;
         let speed = if variant.speed == Speed::High { "high" } else { "full" };
-        let mut text =
-            format!("poolproof run {scenario} --pool {pool} --endpoints {} --speed {speed}", variant.endpoints);
+        let mut text = format!(
+            "poolproof run {scenario} {} --endpoints {} --speed {speed}",
+            self.kernel_c.words(pool),
+            variant.endpoints
+        );
         if variant.page_size != 4096 {
             text += &format!(" --page-size {}k", variant.page_size / 1024);
         }

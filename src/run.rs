@@ -13,7 +13,11 @@ use crate::exit::Exit;
 use crate::names::{self, find};
 
 pub(crate) fn run(out: &mut dyn Write, arguments: &Run) -> Result<Exit, Error> {
-    let policy = names::pool(&arguments.pool)?;
+    let policy = match &arguments.kernel_c.dmapool_c[..] {
+        [] => names::pool(&arguments.pool)?,
+        [path] => arguments.kernel_c.policy(path, &path.display().to_string())?,
+        _ => return Err(Error::usage("run takes one pool: one --dmapool-c")),
+    };
     let driver = names::driver(&arguments.driver)?;
     let scenario = find("scenario", &arguments.scenario, scenarios::scenario::table(), |scenario| scenario.name())?;
     let port: PortPath = arguments.port.parse().map_err(|error| Error::usage(format!("--port: {error}")))?;

@@ -68,11 +68,20 @@ fn on_model(
     if arguments.kernel.is_some() {
         return Err(Error::usage("--kernel is for a board with --board qemu: the model has no kernel"));
     }
-    let pool = arguments.pool.as_deref().unwrap_or("linked");
-    let policy = names::pool(pool)?;
+    let (policy, pool) = match &arguments.kernel_c.dmapool_c[..] {
+        [] => {
+            let name = arguments.pool.as_deref().unwrap_or("linked");
+            (names::pool(name)?, format!("--pool {name}"))
+        }
+        [path] => {
+            let name = path.display().to_string();
+            (arguments.kernel_c.policy(path, &name)?, arguments.kernel_c.words(&name))
+        }
+        _ => return Err(Error::usage("a board has one pool: one --dmapool-c")),
+    };
     let bench = Bench::new().pool(policy).endpoints(arguments.endpoints).speed(arguments.speed.into()).port(port);
     let board = plug(served, bench, arguments.gadget).map_err(|error| Error::usage(error.to_string()))?;
-    match appears(&board, signals, pool, arguments.endpoints)? {
+    match appears(&board, signals, &pool, arguments.endpoints)? {
         Some(received) => Ok(ended_by(received.signal)),
         None => run(signals),
     }
@@ -109,7 +118,7 @@ fn appears(board: &VirtualBoard, signals: &mut Signals, pool: &str, endpoints: u
             writeln!(out, "poolproof: the host sees no device:")?;
             board.log().iter().try_for_each(|line| writeln!(out, "  {line}"))?;
             board.reasons().iter().try_for_each(|line| writeln!(out, "reason: {line}"))?;
-            let run = format!("poolproof run bootloader-to-ethernet --pool {pool} --endpoints {endpoints}");
+            let run = format!("poolproof run bootloader-to-ethernet {pool} --endpoints {endpoints}");
             writeln!(out, "poolproof: `{run}` says more, with `--trace` every access")?;
             return Ok(None);
         }

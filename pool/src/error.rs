@@ -36,6 +36,9 @@ pub enum CreateError {
         /// After rounding.
         size: u64,
     },
+    /// The pool's code did not come back: a fault, a deadlock or an endless loop.
+    #[error("{0}")]
+    Crashed(String),
     /// The pool could not be made for a reason of its own.
     #[error("{0}")]
     Other(String),
@@ -54,6 +57,14 @@ pub enum AllocError {
         link: CpuAddr,
         /// What happened there.
         fault: CpuFault,
+    },
+    /// The pool's code did not come back: a fault, a deadlock or an endless loop. The pool is dead.
+    #[error("{words}")]
+    Crashed {
+        /// The address that a fault was about, if it was one.
+        at: CpuAddr,
+        /// What happened where.
+        words: String,
     },
     /// The pool failed for a reason of its own.
     #[error("{0}")]
@@ -88,6 +99,9 @@ pub enum FreeError {
     /// The pool wrote its own data into the block, and no memory was there. A kernel would oops.
     #[error("{0}")]
     Fault(#[from] CpuFault),
+    /// The pool's code did not come back: a fault, a deadlock or an endless loop. The pool is dead.
+    #[error("{0}")]
+    Crashed(String),
     /// The pool failed for a reason of its own.
     #[error("{0}")]
     Other(String),
@@ -104,6 +118,9 @@ pub enum DestroyError {
         /// Who holds them, as far as it is known; the ledger fills this in.
         owners: Vec<String>,
     },
+    /// The pool's code did not come back: a fault, a deadlock or an endless loop.
+    #[error("{0}")]
+    Crashed(String),
 }
 
 impl DestroyError {

@@ -42,11 +42,13 @@ pub enum Promise {
     Geometry,
     /// Destroying a pool that is in use is refused, and takes no block away.
     Busy,
+    /// Every call returns, and leaves the kernel's memory and locks in order.
+    Sound,
 }
 
 impl Promise {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Geometry,
         Self::NoOverlap,
         Self::Alignment,
@@ -58,6 +60,7 @@ impl Promise {
         Self::Unwind,
         Self::NoLeak,
         Self::Busy,
+        Self::Sound,
     ];
 
     /// The promise in words.
@@ -75,6 +78,9 @@ impl Promise {
             Self::NoLeak => "freed blocks come again, and an idle pool gives all pages back",
             Self::Geometry => "a geometry that cannot be kept is refused, any other is taken",
             Self::Busy => "a pool in use is not destroyed, and no live block's page is given back",
+            Self::Sound => {
+                "every call returns: no fault, no deadlock, no endless loop, no damage to the kernel's own memory"
+            }
         }
     }
 }
@@ -232,8 +238,11 @@ pub enum Finding {
         promise: Promise,
         /// What was seen of that.
         seen: String,
-        /// The first write to its own data that was seen: by whom, where, over what.
+        /// The write to its own data that explains it, the first that was seen if none of them does: by whom, what, where,
+        /// over what.
         written: String,
+        /// Blocks that the pool has handed out since, this one counted.
+        allocations: u64,
     },
     /// A pool broke a promise.
     PoolContract {
@@ -440,11 +449,14 @@ impl fmt::Display for Finding {
                 access.addr,
                 access.len
             ),
-            Self::AttackerAddress { pool, block, promise, seen, written } => write!(
-                f,
-                "pool {pool} broke its promise {promise:?} with {} / {}: {seen}; before, {written}",
-                block.cpu, block.dma
-            ),
+            Self::AttackerAddress { pool, block, promise, seen, written, allocations } => {
+                let Block { cpu, dma } = block;
+                write!(f, "pool {pool} broke its promise {promise:?} with {cpu} / {dma}: {seen}; before, {written}")?;
+                match allocations {
+                    0 => Ok(()),
+                    since => write!(f, "; this is allocation {since} since then"),
+                }
+            }
             Self::PoolContract { pool, promise, seen } => {
                 write!(f, "pool {pool} broke its promise {promise:?}: {seen}")
             }

@@ -3,6 +3,7 @@
 use bus::{CpuAddr, DmaAddr};
 
 use crate::error::{AllocError, CreateError, DestroyError, FreeError};
+use crate::finding::Promise;
 
 /// How to allocate (Linux: `gfp_t`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -27,7 +28,7 @@ impl Flags {
 }
 
 /// A block of memory, by both its addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Block {
     /// The processor's address.
     pub cpu: CpuAddr,
@@ -126,6 +127,25 @@ pub enum Metadata {
     InBlock(&'static [MetadataField]),
 }
 
+/// What a pool has to say beside its answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Remark {
+    /// It printed a message, as a kernel's pool does.
+    Printed {
+        /// The kernel's level: 3 is an error, 4 a warning.
+        level: u8,
+        /// One line.
+        text: String,
+    },
+    /// It was seen to break a promise.
+    Broke {
+        /// Which.
+        promise: Promise,
+        /// What was seen.
+        seen: String,
+    },
+}
+
 /// A DMA pool.
 ///
 /// # What it promises
@@ -153,4 +173,9 @@ pub trait Pool: Send + Sync {
 
     /// Pages that the pool holds.
     fn pages(&self) -> usize;
+
+    /// What it has to say since it was asked last. A pool of Rust says all in its answers.
+    fn remarks(&self) -> Vec<Remark> {
+        Vec::new()
+    }
 }

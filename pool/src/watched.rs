@@ -11,7 +11,7 @@ use crate::ledger::{Ledger, PoolId};
 use crate::memory::Memory;
 use crate::page::{PageError, PageSource, Pages};
 use crate::policy::Policy;
-use crate::pool::{Block, Flags, Geometry, Pool};
+use crate::pool::{Block, Flags, Geometry, Pool, Remark};
 
 /// A named pool under the ledger's eyes.
 pub struct DmaPool {
@@ -71,8 +71,12 @@ impl DmaPool {
         let id = ledger.pool_created(name, policy, geometry);
         let source: Arc<dyn PageSource> =
             Arc::new(WatchedSource { source: Arc::clone(source), ledger: Arc::clone(ledger), id });
-        let pool =
-            (policy.create)(Arc::clone(memory), source, geometry).inspect_err(|_| ledger.pool_gone(id, 0, &[]))?;
+        let pool = (policy.create)(Arc::clone(memory), source, geometry).inspect_err(|error| {
+            if let CreateError::Crashed(words) = error {
+                ledger.broke(id, Promise::Sound, Block::default(), words.clone());
+            }
+            ledger.pool_gone(id, 0, &[]);
+        })?;
         let (memory, ledger) = (Arc::clone(memory), Arc::clone(ledger));
         let (failures, neighbours) = (None, Neighbours::default());
         Ok(Self { name: name.to_owned(), geometry, memory, ledger, id, pool, failures, neighbours })
@@ -110,7 +114,9 @@ impl DmaPool {
         if let Some(failures) = &self.failures {
             failures.asked(flags)?;
         }
-        let block = self.pool.alloc(flags).inspect_err(|error| self.judge_error(error))?;
+        let result = self.pool.alloc(flags).inspect_err(|error| self.judge_error(error));
+        self.heed(result.as_ref().map_or(Block::default(), |&block| block));
+        let block = result?;
         // Before it counts as handed out: whoever writes to it until then writes to a free block.
         let dirty = if flags.zero { self.first_nonzero(block) } else { None };
         self.ledger.handed_out(self.id, block, dirty);
@@ -123,19 +129,37 @@ impl DmaPool {
     /// As [`Pool::free`]: what the policy itself notices.
     pub fn free(&self, block: Block) -> Result<(), FreeError> {
         let right = self.ledger.freed(self.id, block);
-        self.pool.free(block).inspect_err(|error| {
-            if right {
+        let result = self.pool.free(block).inspect_err(|error| match error {
+            // After a wrong free it is the caller's doing.
+            FreeError::Crashed(words) if right => self.ledger.broke(self.id, Promise::Sound, block, words.clone()),
+            _ if right => {
                 self.ledger.broke(self.id, Promise::NoLeak, block, format!("it did not take it back: {error}"));
             }
-        })
+            _ => {}
+        });
+        self.heed(block);
+        result
+    }
+
+    /// Passes on what the pool has to say beside its answers, about `block`.
+    fn heed(&self, block: Block) {
+        for remark in self.pool.remarks() {
+            match remark {
+                Remark::Printed { text, .. } => self.ledger.printed(text),
+                Remark::Broke { promise, seen } => self.ledger.broke(self.id, promise, block, seen),
+            }
+        }
     }
 
     /// A list that leads out of memory was the pool's to keep, unless others wrote to it.
     fn judge_error(&self, error: &AllocError) {
-        if let AllocError::DamagedList { link, .. } = error {
-            let block = Block { cpu: *link, dma: self.memory.dma(*link).unwrap_or_default() };
-            self.ledger.broke(self.id, Promise::OwnPages, block, error.to_string());
-        }
+        let (promise, cpu) = match *error {
+            AllocError::DamagedList { link, .. } => (Promise::OwnPages, link),
+            AllocError::Crashed { at, .. } => (Promise::Sound, at),
+            AllocError::Page(_) | AllocError::Other(_) => return,
+        };
+        let block = Block { cpu, dma: self.memory.dma(cpu).unwrap_or_default() };
+        self.ledger.broke(self.id, promise, block, error.to_string());
     }
 
     /// Destroys the pool (`dma_pool_destroy`).
@@ -147,9 +171,18 @@ impl DmaPool {
         let (held, owners) = self.ledger.holders(self.id);
         self.ledger.pool_ending(self.id);
         // What a pool counts and what is held differ after a wrong free.
-        if let Err(DestroyError::Busy { live, owners: own }) = self.pool.destroy() {
-            let owners = if owners.is_empty() { own } else { owners };
-            return self.busy(live, owners);
+        let result = self.pool.destroy();
+        self.heed(Block::default());
+        match result {
+            Err(DestroyError::Busy { live, owners: own }) => {
+                return self.busy(live, if owners.is_empty() { own } else { owners });
+            }
+            Err(DestroyError::Crashed(words)) => {
+                self.ledger.broke(self.id, Promise::Sound, Block::default(), words.clone());
+                self.ledger.pool_stays(self.id);
+                return Err(DestroyError::Crashed(words));
+            }
+            Ok(()) => {}
         }
         self.ledger.pool_gone(self.id, held, &owners);
         // A pool that does not count leaves it to the ledger.

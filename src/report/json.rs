@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::repeat::Repeat;
 
-pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool, repeat: &Repeat) -> io::Result<()> {
+pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool, repeat: &Repeat<'_>) -> io::Result<()> {
     let rows: Vec<Value> = report
         .rows
         .iter()
@@ -26,7 +26,7 @@ pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool, repeat: &
     writeln!(out)
 }
 
-fn row_value(row: &Row, repeat: &Repeat) -> Value {
+fn row_value(row: &Row, repeat: &Repeat<'_>) -> Value {
     json!({
         "pool": row.pool,
         "scenario": row.scenario,
@@ -45,7 +45,7 @@ fn row_value(row: &Row, repeat: &Repeat) -> Value {
     })
 }
 
-fn detail_value(row: &Row, detail: &Detail, repeat: &Repeat) -> Value {
+fn detail_value(row: &Row, detail: &Detail, repeat: &Repeat<'_>) -> Value {
     json!({
         "variants": variants(&detail.variants),
         "status": status(detail.status),
@@ -82,6 +82,7 @@ fn status(status: Status) -> &'static str {
     match status {
         Status::Pass => "pass",
         Status::Reported => "not judged",
+        Status::Declared => "declared",
         Status::KnownBad => "known bad",
         Status::Broken => "broken",
     }

@@ -8,7 +8,7 @@ use scenarios::{Report, Row, Status};
 use super::seen_line;
 use crate::repeat::Repeat;
 
-pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool, repeat: &Repeat) -> io::Result<()> {
+pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool, repeat: &Repeat<'_>) -> io::Result<()> {
     let mut junit = Junit::new("poolproof");
     junit.set_time(report.wall_time);
     for row in report.rows.iter().filter(|row| !quiet || row.status == Status::Broken) {
@@ -31,12 +31,17 @@ pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool, repeat: &
     writeln!(out)
 }
 
-fn status(row: &Row, repeat: &Repeat) -> TestCaseStatus {
+fn status(row: &Row, repeat: &Repeat<'_>) -> TestCaseStatus {
     match row.status {
         Status::Pass => TestCaseStatus::success(),
         Status::Reported => {
             let mut skipped = TestCaseStatus::skipped();
             skipped.set_message("not judged: what was seen is in the output");
+            skipped
+        }
+        Status::Declared => {
+            let mut skipped = TestCaseStatus::skipped();
+            skipped.set_message("as declared for such a pool: what was seen is in the output");
             skipped
         }
         Status::KnownBad => {

@@ -1,4 +1,4 @@
-//! KTAP version 1 (Documentation/dev-tools/ktap.rst), known bad as an expected failure.
+//! KTAP version 1 (Documentation/dev-tools/ktap.rst), known bad and declared as expected failures.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use scenarios::{Report, Row, Status};
 use super::seen_line;
 use crate::repeat::Repeat;
 
-pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool, repeat: &Repeat) -> io::Result<()> {
+pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool, repeat: &Repeat<'_>) -> io::Result<()> {
     let rows: Vec<&Row> = report.rows.iter().filter(|row| !quiet || row.status == Status::Broken).collect();
     let mut pools: Vec<&str> = Vec::new();
     for row in &rows {
@@ -28,7 +28,7 @@ pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool, repeat: &
     Ok(())
 }
 
-fn test(out: &mut dyn Write, number: usize, row: &Row, repeat: &Repeat) -> io::Result<()> {
+fn test(out: &mut dyn Write, number: usize, row: &Row, repeat: &Repeat<'_>) -> io::Result<()> {
     for detail in &row.failures {
         for line in &detail.reason {
             writeln!(out, "  # {line}")?;
@@ -44,6 +44,7 @@ fn test(out: &mut dyn Write, number: usize, row: &Row, repeat: &Repeat) -> io::R
     let result = if passed { "ok" } else { "not ok" };
     let directive = match row.status {
         Status::Reported => " # SKIP not judged",
+        Status::Declared => " # XFAIL as declared",
         Status::KnownBad => " # XFAIL known bad",
         Status::Pass | Status::Broken => "",
     };

@@ -21,7 +21,7 @@ pub(super) fn on_kernel(
     signals: &mut Signals,
     run: impl FnOnce(&mut Signals) -> Result<ExitCode, Error>,
 ) -> Result<ExitCode, Error> {
-    if arguments.pool.is_some() {
+    if arguments.pool.is_some() || !arguments.kernel_c.dmapool_c.is_empty() {
         return Err(Error::usage("--pool is for a board with --board model: a kernel has its own pools"));
     }
     let gadget = match arguments.gadget {

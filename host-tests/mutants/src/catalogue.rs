@@ -47,6 +47,10 @@ impl Mutant {
         Self::of(&policy.name, &policy.about, &baseline.name, Subject::Pool(policy.clone()))
     }
 
+    pub(crate) fn of_file(policy: Policy, name: &str, baseline: &str, about: &str) -> Self {
+        Self::of(name, about, baseline, Subject::Pool(policy))
+    }
+
     /// Whether the fault is in a pool, and not in the driver.
     #[must_use]
     pub const fn is_of_pool(&self) -> bool {

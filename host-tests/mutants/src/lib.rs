@@ -10,6 +10,8 @@
 //! live here, and not in `pool` or `scenarios`: only the command line and this package's tests depend on `mutants`, so that
 //! nobody gets a faulty pool from `pool::policy::table()` or with `scenarios`.
 //!
+//! A kernel's C file is a pool, too: [`edited`] changes its lines, one fault at a time.
+//!
 //! # Caught
 //! A mutant is caught by a difference to its baseline: a promise of dma_pool, a finding of the ledger, an error that the
 //! host sees, a panic, or no end. A baseline in which anything is found makes the whole report broken. A mutant that is
@@ -20,6 +22,7 @@
 
 mod catalogue;
 mod contained;
+mod edited;
 mod faults;
 mod listed;
 mod numbered;
@@ -34,6 +37,7 @@ use rayon::prelude::*;
 use scenarios::BenchError;
 
 pub use catalogue::{Mutant, baselines, table};
+pub use edited::{Edited, edited};
 pub use report::Report;
 pub use stage::{How, Seen};
 pub use trial::{Catch, Outcome, Trial};
@@ -61,8 +65,21 @@ pub fn run(
     options: &Options,
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<Report, BenchError> {
+    run_against(mutants, baselines(), options, progress)
+}
+
+/// The same with baselines of one's own, such as [`Edited::baseline`].
+///
+/// # Errors
+/// As [`run`].
+pub fn run_against(
+    mutants: &[Mutant],
+    baselines: Vec<Mutant>,
+    options: &Options,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Result<Report, BenchError> {
     let begin = Instant::now();
-    let needed: Vec<Mutant> = baselines()
+    let needed: Vec<Mutant> = baselines
         .into_iter()
         .filter(|baseline| mutants.iter().any(|mutant| mutant.baseline == baseline.name))
         .collect();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::Config;
 use super::report::Report;
 use super::source::Probe;
-use crate::error::{AllocError, CreateError, DestroyError};
+use crate::error::{AllocError, CreateError, DestroyError, FreeError};
 use crate::finding::{Finding, Promise};
 use crate::ledger::Ledger;
 use crate::memory::Memory;
@@ -146,6 +146,7 @@ impl<'a> Exercise<'a> {
         self.probe.begin(flags);
         let result = held.pool.alloc(flags);
         let seen = self.probe.seen();
+        self.report.count(Promise::Sound, 1);
         if !flags.may_sleep {
             self.expect(Promise::NoSleep, seen.slept.is_none(), doing, || {
                 format!("an atomic allocation asked for {} bytes with leave to sleep", seen.slept.unwrap_or_default())
@@ -165,6 +166,7 @@ impl<'a> Exercise<'a> {
                 held.blocks.push((block, tag));
                 Some(block)
             }
+            Err(AllocError::Crashed { .. }) => None,
             Err(error) => {
                 let after = (held.pool.pages(), self.probe.out());
                 self.expect(Promise::Unwind, after == (pages, out), doing, || {
@@ -192,6 +194,10 @@ impl<'a> Exercise<'a> {
         }
         let _ = self.memory.fill(block.cpu, held.geometry.size, DIRT);
         let result = held.pool.free(block);
+        self.report.count(Promise::Sound, 1);
+        if matches!(result, Err(FreeError::Crashed(_))) {
+            return self.collect(&held.ledger, doing);
+        }
         self.expect(Promise::NoLeak, result.is_ok(), doing, || {
             format!("{} / {} was not taken back: {:?}", block.cpu, block.dma, result.err())
         });

@@ -3,6 +3,7 @@
 //! It wraps any pool from outside and never looks into one. Every query is O(1) by page; only a finding costs more.
 
 mod buffers;
+mod damage;
 mod dirt;
 mod judge;
 mod kept;
@@ -11,6 +12,7 @@ mod leaks;
 mod map;
 mod observed;
 mod order;
+mod owned;
 mod place;
 mod pool_page;
 mod pool_record;
@@ -39,6 +41,9 @@ pub(crate) use pools::PoolId;
 pub use order::AddressOrder;
 pub use place::Place;
 
+/// Lines of pools that are kept: one that prints for every block says no more after these.
+const MOST_PRINTED: usize = 1000;
+
 /// How much a ledger has seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -64,6 +69,8 @@ struct State {
     counts: Counts,
     /// Registers whose layouts fitted though the driver named nothing of what lies there.
     unnamed: Vec<&'static str>,
+    /// What pools printed.
+    printed: Vec<String>,
 }
 
 impl Ledger {
@@ -72,8 +79,22 @@ impl Ledger {
     pub fn new(memory: Arc<Memory>) -> Arc<Self> {
         let map = Map::new(memory.spans());
         let (findings, leaks, counts) = (Kept::default(), Leaks::default(), Counts::default());
-        let state = State { map, pools: Vec::new(), findings, leaks, counts, unnamed: Vec::new() };
+        let state = State { map, pools: Vec::new(), findings, leaks, counts, unnamed: Vec::new(), printed: Vec::new() };
         Arc::new(Self { memory, state: Mutex::new(state) })
+    }
+
+    /// What pools printed so far, as a kernel's log has it: the first thousand lines.
+    #[must_use]
+    pub fn printed_lines(&self) -> Vec<String> {
+        self.state.lock().printed.clone()
+    }
+
+    /// Keeps a line that a pool printed.
+    pub(crate) fn printed(&self, text: String) {
+        let printed = &mut self.state.lock().printed;
+        if printed.len() < MOST_PRINTED {
+            printed.push(text);
+        }
     }
 
     /// What was found so far, in order; of a flood its beginning, and the first of every name and blame.
@@ -214,7 +235,7 @@ impl Ledger {
         let mut state = self.state.lock();
         if let Some(finding) = state.judge_driver(access) {
             if access.kind == AccessKind::Write {
-                state.tampered(access.dma.0, access.len, &access.to_string());
+                state.tampered(access.dma.0, access.len, &access.to_string(), &[]);
             }
             state.findings.push(*finding);
         }
@@ -232,8 +253,9 @@ impl Ledger {
     }
 }
 
-impl Watch for Ledger {
-    fn access(&self, access: &Access) {
+impl Ledger {
+    /// Judges an access of a device; `data` is what it writes, where that is known.
+    fn device_access(&self, access: &Access, data: &[u8]) {
         let mut state = self.state.lock();
         state.counts.accesses += 1;
         match state.judge(access) {
@@ -245,11 +267,34 @@ impl Watch for Ledger {
             Judgement::Wrong(finding) => {
                 if access.kind == AccessKind::Write {
                     let Access { addr, len, belief, .. } = access;
-                    state.tampered(addr.0, *len, &format!("the device wrote {belief} at {addr} ({len} bytes)"));
+                    let value = value(data);
+                    let write = format!("the device wrote {belief}{value} at {addr} ({len} bytes)");
+                    state.tampered(addr.0, *len, &write, data);
                 }
                 state.findings.push(*finding);
             }
         }
+    }
+}
+
+/// What was written, as far as it is short enough to be an address.
+fn value(data: &[u8]) -> String {
+    if let Some(bytes) = data.as_array() {
+        format!(" = {:#x}", u64::from_le_bytes(*bytes))
+    } else if let Some(bytes) = data.as_array() {
+        format!(" = {:#x}", u32::from_le_bytes(*bytes))
+    } else {
+        String::new()
+    }
+}
+
+impl Watch for Ledger {
+    fn access(&self, access: &Access) {
+        self.device_access(access, &[]);
+    }
+
+    fn write(&self, access: &Access, data: &[u8]) {
+        self.device_access(access, data);
     }
 
     fn layout(&self, contract: &'static LayoutContract, written: DmaAddr, count: u32) {

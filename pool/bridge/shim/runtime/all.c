@@ -1,0 +1,6 @@
+/* The whole runtime as one unit. */
+#include "call.c"
+#include "lock.c"
+#include "memory.c"
+#include "print.c"
+#include "device.c"
