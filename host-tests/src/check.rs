@@ -1,13 +1,10 @@
 //! A check: pools × scenarios, on all processors.
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bus::CpuAddr;
-use parking_lot::Mutex;
 use pool::{PageOrder, Policy};
 
 use crate::bench::Bench;
@@ -15,9 +12,9 @@ use crate::contract;
 use crate::driver::Driver;
 use crate::errata::Erratum;
 use crate::error::BenchError;
+use crate::job::{Assembly, Job};
 use crate::record::Status;
 use crate::row::Row;
-use crate::run::Run;
 use crate::scenario::{self, Scenario};
 use crate::schedule::Sweep;
 use crate::sides;
@@ -95,45 +92,25 @@ impl Report {
     }
 }
 
-/// One piece of work of a check.
-enum Job {
-    Contract { policy: Policy },
-    Runs { scenario: Box<dyn Scenario>, benches: Vec<Bench> },
-}
-
-/// How a job ended.
-enum Done {
-    Row(Row),
-    Error(BenchError),
-    Panic(String),
-}
-
 /// Runs a check. `progress` is called with (done, all) rows, from any thread.
 ///
 /// # Errors
 /// [`BenchError`] if a bench cannot be set up.
 pub fn check(options: &CheckOptions, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Report, BenchError> {
     let begin = Instant::now();
-    let jobs = jobs(options)?;
-    let results: Vec<Mutex<Option<Done>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
+    let jobs: Vec<Assembly> = jobs(options)?.into_iter().map(Assembly::new).collect();
+    let pieces: Vec<(&Assembly, usize)> =
+        jobs.iter().flat_map(|job| (0..job.pieces()).map(move |piece| (job, piece))).collect();
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let work = || {
-        while let Some((job, result)) = {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            jobs.get(index).zip(results.get(index))
-        } {
-            // A pool that panics takes its own row with it, and no other.
-            let row = catch_unwind(AssertUnwindSafe(|| job.run(options)));
-            *result.lock() = Some(match row {
-                Ok(Ok(row)) => Done::Row(row),
-                Ok(Err(error)) => Done::Error(error),
-                Err(panic) => Done::Panic(format!("{}: {}", job.name(), words(&*panic))),
-            });
-            progress(done.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
+        while let Some((job, piece)) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if job.work(*piece, options) {
+                progress(done.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
+            }
         }
     };
     thread::scope(|scope| {
-        let threads = thread::available_parallelism().map_or(1, usize::from).min(jobs.len());
+        let threads = thread::available_parallelism().map_or(1, usize::from).min(pieces.len());
         for _ in 1..threads {
             // Without a further thread this one does all the work.
             if thread::Builder::new().spawn_scoped(scope, work).is_err() {
@@ -143,20 +120,13 @@ pub fn check(options: &CheckOptions, progress: &(dyn Fn(usize, usize) + Sync)) -
         work();
     });
     let (mut rows, mut panics) = (Vec::new(), Vec::new());
-    for result in results.into_iter().filter_map(Mutex::into_inner) {
-        match result {
-            Done::Row(row) => rows.push(row),
-            Done::Error(error) => return Err(error),
-            Done::Panic(panic) => panics.push(panic),
+    for job in jobs {
+        match job.row(options)? {
+            Ok(row) => rows.push(row),
+            Err(panic) => panics.push(panic),
         }
     }
     Ok(Report { rows, panics, wall_time: begin.elapsed() })
-}
-
-/// What a panic said.
-fn words(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words")
 }
 
 fn jobs(options: &CheckOptions) -> Result<Vec<Job>, BenchError> {
@@ -178,7 +148,7 @@ fn jobs(options: &CheckOptions) -> Result<Vec<Job>, BenchError> {
     let contract = options.scenarios.is_empty() || options.scenarios.iter().any(|name| name == contract::SCENARIO);
     for policy in &options.pools {
         if contract {
-            jobs.push(Job::Contract { policy: policy.clone() });
+            jobs.push(Job::contract(policy.clone(), options.seed));
         }
         for scenario in scenario::table().into_iter().filter(|scenario| wanted(&**scenario)) {
             let benches = benches(options, policy, endpoints, &*scenario);
@@ -209,38 +179,4 @@ fn benches(options: &CheckOptions, policy: &Policy, endpoints: &[u8], scenario: 
     let variants =
         endpoints.iter().flat_map(|&endpoints| scenario.speeds().iter().map(move |&speed| (endpoints, speed)));
     variants.map(|(endpoints, speed)| any.clone().endpoints(endpoints).speed(speed)).collect()
-}
-
-impl Job {
-    /// The row that it makes, for people.
-    fn name(&self) -> String {
-        match self {
-            Self::Contract { policy } => format!("{} · {}", policy.name, contract::SCENARIO),
-            Self::Runs { scenario, benches } => format!("{} · {}", benches[0].policy.name, scenario.name()),
-        }
-    }
-
-    fn run(&self, options: &CheckOptions) -> Result<Row, BenchError> {
-        match self {
-            Self::Contract { policy } => Ok(contract::row(policy, options.seed)),
-            Self::Runs { scenario, benches } => {
-                let (mut runs, mut count): (Vec<Run>, _) = (Vec::new(), 0);
-                let fewest = benches.iter().map(|bench| bench.variant().endpoints).min();
-                let mut sweeps = Vec::new();
-                for bench in benches {
-                    let swept_here = Some(bench.variant().endpoints) == fewest;
-                    let sweep = if swept_here { options.schedules } else { options.schedules.sampled() };
-                    let swept = bench.sweep(&**scenario, sweep)?;
-                    count += 1 + swept.schedules;
-                    sweeps.extend(swept.covered());
-                    runs.push(swept.plain);
-                    runs.extend(swept.broken);
-                }
-                sweeps.dedup();
-                let schedules = (!sweeps.is_empty()).then(|| sweeps.join(", "));
-                let scope = |variants: &[_]| benches[0].scope(variants, schedules.as_deref());
-                Ok(Row::of(&runs, count, scope, options.excuse))
-            }
-        }
-    }
 }

@@ -1,9 +1,9 @@
 //! The pool's own contract as a row: before any device.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pool::Policy;
-use pool::contract::{Config, Violation};
+use pool::contract::{Report, Violation};
 
 use crate::record::Status;
 use crate::row::{Detail, Row};
@@ -16,10 +16,13 @@ pub const CONTRACT: (&str, &str) =
 
 pub(crate) const SCENARIO: &str = CONTRACT.0;
 
-/// Holds `policy` against what dma_pool promises.
-pub(crate) fn row(policy: &Policy, seed: u64) -> Row {
-    let begin = Instant::now();
-    let report = pool::contract::run(policy, &Config { seed, ..Config::default() });
+/// What came of holding `policy` against what dma_pool promises: a report and the wall time of each part, in order.
+pub(crate) fn row(policy: &Policy, seed: u64, parts: impl Iterator<Item = (Report, Duration)>) -> Row {
+    let (mut report, mut wall_time) = (Report::new(policy, seed), Duration::ZERO);
+    for (part, time) in parts {
+        report.add(part);
+        wall_time += time;
+    }
     let covered = format!(
         "long random runs against {} promises before any device; pages of 4, 16 and 64 KiB forward, backward and \
          scattered; 32-bit mask with memory above 4 GiB, 64-bit mask; another thread while a page is fetched; seed {seed}; \
@@ -69,7 +72,7 @@ pub(crate) fn row(policy: &Policy, seed: u64) -> Row {
         verdict: failures.iter().map(|detail| detail.verdict).max().unwrap_or(Verdict::NoFailureFound),
         error: failures.first().and_then(|detail| detail.error.clone()),
         virtual_time: Duration::ZERO,
-        wall_time: begin.elapsed(),
+        wall_time,
         scope,
         failures,
         seen: Vec::new(),

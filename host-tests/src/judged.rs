@@ -8,7 +8,7 @@ use crate::scenario::Expected;
 use crate::schedule::Race;
 use crate::session::Session;
 use crate::sides;
-use crate::verdict::{Failure, Verdict, judge, missing};
+use crate::verdict::{Failure, Verdict, judge};
 
 impl Bench {
     /// Judges what a session has come to.
@@ -46,7 +46,7 @@ impl Bench {
             variant: self.variant(),
             verdict,
             failure,
-            missing: missing(&findings, expected),
+            expected,
             findings_total: board.ledger.findings_total(),
             findings,
             metadata: self.policy.metadata,

@@ -40,6 +40,7 @@ mod errata;
 mod error;
 mod fastboot;
 mod irq;
+mod job;
 mod judged;
 mod live;
 mod machine;

@@ -30,9 +30,9 @@ fn lines(run: &Run) -> Vec<String> {
             )]
         }
         Verdict::Inconclusive if !run.errata.is_empty() => errata(run),
-        Verdict::Inconclusive if !run.missing.is_empty() => vec![format!(
+        Verdict::Inconclusive if !run.missing().is_empty() => vec![format!(
             "{} is declared for pools of this kind ({}), and did not come",
-            run.missing.join(" and "),
+            run.missing().join(" and "),
             match run.metadata {
                 Metadata::InBlock(_) => "data of their own in free blocks",
                 Metadata::OutOfBand => "no data of their own in blocks",

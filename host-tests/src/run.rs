@@ -7,9 +7,10 @@ use pool::{Blame, Finding, Metadata, PageOrder};
 use usb::Speed;
 use usb::gadget::DebugFile;
 
+use crate::scenario::Expected;
 use crate::schedule::{Raced, Schedule, Step};
 use crate::scope::Scope;
-use crate::verdict::{Failure, Verdict};
+use crate::verdict::{Failure, Verdict, missing};
 use crate::witness::Witnessed;
 
 /// One way to run a scenario.
@@ -65,8 +66,8 @@ pub struct Run {
     pub findings: Vec<Finding>,
     /// How many findings there were.
     pub findings_total: u64,
-    /// Names of the findings that the scenario declares for such a pool, and that did not come.
-    pub missing: Vec<&'static str>,
+    /// What the scenario declares for such a pool.
+    pub expected: Expected,
     /// What the device took for something else, once a layout did not hold; the first of them.
     pub witnessed: Vec<Witnessed>,
     /// Where the pool keeps its own data.
@@ -140,18 +141,26 @@ impl Run {
         !matches!(self.verdict, Verdict::NoFailureFound | Verdict::NotJudged | Verdict::AsDeclared)
     }
 
+    /// Names of the findings that the scenario declares for such a pool, and that did not come.
+    #[must_use]
+    pub fn missing(&self) -> Vec<&'static str> {
+        missing(&self.findings, self.expected)
+    }
+
     /// The error number at the end of the failure, as Linux prints it, if there is one.
     #[must_use]
     pub fn errno(&self) -> Option<i32> {
         self.failure.as_ref()?.error.rsplit_once("error ")?.1.parse().ok()
     }
 
-    /// The finding that explains the run: the pool's own first, then a broken layout, then the first.
+    /// The finding that explains the run: the pool's own first, then a broken layout, then the first that the scenario does
+    /// not declare, then the first.
     #[must_use]
     pub fn first_finding(&self) -> Option<&Finding> {
         let rank = |finding: &&Finding| match finding {
             finding if finding.blame() == Blame::Pool => 0,
             Finding::LayoutContract(_) => 1,
+            finding if self.expected.names().any(|name| name == finding.name()) => 3,
             _ => 2,
         };
         self.findings.iter().min_by_key(rank)

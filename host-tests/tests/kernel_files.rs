@@ -180,6 +180,27 @@ fn a_link_that_a_device_rewrote_is_handed_out() {
     }
 }
 
+/// The scenario `malicious-device`: what each version keeps in free blocks leads it astray.
+#[test]
+#[ignore = "needs kernel sources: pool/bridge/sources"]
+fn a_malicious_device_leads_every_version_astray() {
+    for series in SERIES {
+        for debug in [false, true] {
+            let report = checked(file(series, debug).policy(series), &["malicious-device"]);
+            let row = &report.rows[0];
+            assert_eq!(row.status, Status::Declared, "{series} debug {debug}: {:#?}", row.failures);
+            let notes = row.seen[0].notes.join("\n");
+            let (sees, second) = if series == "6.1" {
+                ("sees next offsets in free blocks", "NoOverlap with 0xffff000040001020 / 0x80001020")
+            } else {
+                ("sees next pointers in free blocks", "OwnPages with 0xffff000040000000 / 0x666f2079656b2061")
+            };
+            assert!(notes.contains(sees) && notes.contains(second), "{series} debug {debug}: {notes}");
+            assert!(notes.contains("this is allocation 2 since then"), "{series} debug {debug}: {notes}");
+        }
+    }
+}
+
 #[test]
 #[ignore = "needs kernel sources: pool/bridge/sources"]
 fn sysfs_says_how_many_blocks_are_in_use() {

@@ -175,7 +175,11 @@ impl DmaPool {
         self.heed(Block::default());
         match result {
             Err(DestroyError::Busy { live, owners: own }) => {
-                return self.busy(live, if owners.is_empty() { own } else { owners });
+                self.ledger.pool_stays(self.id);
+                if held == 0 {
+                    self.ledger.lost_count(self.id, live);
+                }
+                return Err(DestroyError::Busy { live, owners: if owners.is_empty() { own } else { owners } });
             }
             Err(DestroyError::Crashed(words)) => {
                 self.ledger.broke(self.id, Promise::Sound, Block::default(), words.clone());
@@ -187,11 +191,6 @@ impl DmaPool {
         self.ledger.pool_gone(self.id, held, &owners);
         // A pool that does not count leaves it to the ledger.
         if held > 0 { Err(DestroyError::Busy { live: held, owners }) } else { Ok(()) }
-    }
-
-    fn busy(&self, live: usize, owners: Vec<String>) -> Result<(), DestroyError> {
-        self.ledger.pool_stays(self.id);
-        Err(DestroyError::Busy { live, owners })
     }
 
     /// Pages that it holds.

@@ -130,7 +130,7 @@ fn name(freed: &[(Block, Vec<u8>)], start: usize, len: usize) -> &'static str {
     } else if len == 4 && values().all(|(_, value)| value <= PAGE) {
         "next offset"
     } else {
-        "the pool's own data"
+        "own data"
     }
 }
 

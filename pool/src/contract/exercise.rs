@@ -6,6 +6,8 @@ mod refused;
 use std::fmt::Arguments;
 use std::sync::Arc;
 
+use bus::CpuAddr;
+
 use super::Config;
 use super::report::Report;
 use super::source::Probe;
@@ -49,18 +51,18 @@ struct Held {
     blocks: Vec<(Block, u8)>,
 }
 
-/// Head and tail of a block, by which it is known again.
-fn parts(geometry: Geometry, block: Block) -> [(Block, usize); 2] {
+/// Head and tail of a block, by which it is known again, or the whole of a small one.
+fn parts(geometry: Geometry, block: Block) -> impl Iterator<Item = (CpuAddr, usize)> {
     let len = geometry.size.min(32);
     let tail = geometry.size - len;
-    let at = |offset| Block { cpu: block.cpu.offset(offset), dma: block.dma.offset(offset) };
-    [(at(0), len as usize), (at(tail), len as usize)]
+    let offsets = std::iter::once(0).chain((tail > 0).then_some(tail));
+    offsets.map(move |offset| (block.cpu.offset(offset), len as usize))
 }
 
 fn stamp(memory: &Memory, geometry: Geometry, block: Block, tag: u8) {
     for (part, len) in parts(geometry, block) {
         // Where there is no memory the ledger has found the address already.
-        let _ = memory.write(part.cpu, &[tag; 32][..len]);
+        let _ = memory.write(part, &[tag; 32][..len]);
     }
 }
 
@@ -142,8 +144,8 @@ impl<'a> Exercise<'a> {
 
     /// Allocates, and judges what came of it.
     fn alloc(&mut self, held: &mut Held, flags: Flags, doing: Arguments<'_>) -> Option<Block> {
-        let (pages, out) = (held.pool.pages(), self.probe.out());
-        self.probe.begin(flags);
+        let pages = held.pool.pages();
+        let out = self.probe.begin(flags);
         let result = held.pool.alloc(flags);
         let seen = self.probe.seen();
         self.report.count(Promise::Sound, 1);
@@ -187,7 +189,7 @@ impl<'a> Exercise<'a> {
         let (block, tag) = held.blocks.swap_remove(index);
         for (part, len) in parts(held.geometry, block) {
             let mut bytes = [tag; 32];
-            let intact = self.memory.read(part.cpu, &mut bytes[..len]).is_err() || bytes == [tag; 32];
+            let intact = self.memory.read(part, &mut bytes[..len]).is_err() || bytes == [tag; 32];
             self.expect(Promise::NoOverlap, intact, doing, || {
                 format!("the live block at {} was written by another", block.dma)
             });

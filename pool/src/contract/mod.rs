@@ -113,34 +113,65 @@ impl Default for Config {
     }
 }
 
+/// A machine that a pool is taken through, or a large pool. None depends on another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part(Machine);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Machine {
+    /// A machine whose device reaches what is at or below `mask`.
+    Small { page_size: u64, mask: u64, order: PageOrder },
+    /// A pool of thousands of pages, or of tens of thousands of blocks.
+    Large { geometry: Geometry, blocks: usize },
+}
+
+impl Config {
+    /// What [`run`] goes through, in this order: for who has several processors.
+    #[must_use]
+    pub fn parts(&self) -> Vec<Part> {
+        let of_size =
+            |&page_size: &u64| self.orders.iter().map(move |&order| Machine::Small { page_size, mask: MASK, order });
+        let order = PageOrder::Scattered(self.seed);
+        let wide = self.page_sizes.first().map(|&page_size| Machine::Small { page_size, mask: u64::MAX, order });
+        let large = self.large_pools.iter().map(|&(geometry, blocks)| Machine::Large { geometry, blocks });
+        self.page_sizes.iter().flat_map(of_size).chain(wide).chain(large).map(Part).collect()
+    }
+}
+
 /// Holds `policy` against every promise.
 #[must_use]
 pub fn run(policy: &Policy, config: &Config) -> Report {
     let mut report = Report::new(policy, config.seed);
-    let memory = match Memory::new(&SPANS) {
-        Ok(memory) => memory,
-        Err(error) => {
-            report.give_up(error.to_string());
-            return report;
-        }
-    };
-    let page_sizes = config.page_sizes.iter();
-    let narrow = page_sizes.flat_map(|&page_size| config.orders.iter().map(move |&order| (page_size, MASK, order)));
-    let scattered = PageOrder::Scattered(config.seed);
-    let wide = config.page_sizes.first().map(|&page_size| (page_size, u64::MAX, scattered));
-    let over = |report: &Report| config.until_broken && report.broken().next().is_some();
-    for (page_size, mask, order) in narrow.chain(wide) {
-        machine(policy, config, &mut report, &memory, page_size, mask, order);
-        if over(&report) {
-            return report;
+    for part in config.parts() {
+        report.add(run_part(policy, config, part));
+        if config.until_broken && report.broken().next().is_some() {
+            break;
         }
     }
-    large(policy, config, &mut report);
     report
 }
 
-/// A machine whose device reaches what is at or below `mask`.
-fn machine(
+/// One part of [`run`], whose report is the sum of them ([`Report::add`]).
+#[must_use]
+pub fn run_part(policy: &Policy, config: &Config, part: Part) -> Report {
+    let mut report = Report::new(policy, config.seed);
+    let spans = match part.0 {
+        Machine::Small { .. } => &SPANS[..],
+        Machine::Large { .. } => &[LARGE],
+    };
+    match (Memory::new(spans), part.0) {
+        (Err(error), _) => report.give_up(error.to_string()),
+        (Ok(memory), Machine::Small { page_size, mask, order }) => {
+            small(policy, config, &mut report, &memory, page_size, mask, order);
+        }
+        (Ok(memory), Machine::Large { geometry, blocks }) => {
+            large(policy, config, &mut report, &memory, geometry, blocks);
+        }
+    }
+    report
+}
+
+fn small(
     policy: &Policy,
     config: &Config,
     report: &mut Report,
@@ -157,15 +188,15 @@ fn machine(
     Exercise::new(policy, config, geometries, report, memory, probe, machine).all();
 }
 
-/// Pools of thousands of pages, and of tens of thousands of blocks.
-fn large(policy: &Policy, config: &Config, report: &mut Report) {
-    let memory = match Memory::new(&[LARGE]) {
-        Ok(memory) => memory,
-        Err(error) => return report.give_up(error.to_string()),
-    };
-    for &(geometry, blocks) in &config.large_pools {
-        let probe = Probe::new(PageAllocator::new(Arc::clone(&memory), 4096, MASK, PageOrder::Forward));
-        let machine = "4 KiB pages Forward".to_owned();
-        Exercise::new(policy, config, Vec::new(), report, &memory, probe, machine).large_pool(geometry, blocks);
-    }
+fn large(
+    policy: &Policy,
+    config: &Config,
+    report: &mut Report,
+    memory: &Arc<Memory>,
+    geometry: Geometry,
+    blocks: usize,
+) {
+    let probe = Probe::new(PageAllocator::new(Arc::clone(memory), 4096, MASK, PageOrder::Forward));
+    let machine = "4 KiB pages Forward".to_owned();
+    Exercise::new(policy, config, Vec::new(), report, memory, probe, machine).large_pool(geometry, blocks);
 }

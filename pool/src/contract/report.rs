@@ -36,8 +36,29 @@ pub struct Violation {
     pub setting: String,
 }
 
+/// Where in [`Promise::ALL`] each promise is: checks are counted by the million.
+const POSITIONS: [usize; Promise::ALL.len()] = {
+    let mut positions = [0; Promise::ALL.len()];
+    let mut at = 0;
+    while at < positions.len() {
+        positions[Promise::ALL[at] as usize] = at;
+        at += 1;
+    }
+    positions
+};
+
 impl Report {
-    pub(super) fn new(policy: &Policy, seed: u64) -> Self {
+    /// Adds what a later part found.
+    pub fn add(&mut self, later: Self) {
+        for (check, later) in self.checks.iter_mut().zip(later.checks) {
+            check.count += later.count;
+            check.violation = check.violation.take().or(later.violation);
+        }
+    }
+
+    /// Nothing was tried yet.
+    #[must_use]
+    pub fn new(policy: &Policy, seed: u64) -> Self {
         let checks = Promise::ALL.map(|promise| Check { promise, count: 0, violation: None }).into();
         Self { policy: policy.name.clone().into_owned(), seed, checks }
     }
@@ -55,7 +76,7 @@ impl Report {
 
     /// The entry of a promise.
     fn check(&mut self, promise: Promise) -> Option<&mut Check> {
-        self.checks.iter_mut().find(|check| check.promise == promise)
+        self.checks.get_mut(POSITIONS[promise as usize])
     }
 
     pub(super) fn count(&mut self, promise: Promise, times: u64) {

@@ -66,10 +66,11 @@ impl Probe {
         self.state.lock().left = None;
     }
 
-    /// A pool is called with these flags.
-    pub(super) fn begin(&self, flags: Flags) {
+    /// A pool is called with these flags. Returns how many runs are out.
+    pub(super) fn begin(&self, flags: Flags) -> usize {
         let mut state = self.state.lock();
         (state.atomic, state.slept, state.failed) = (!flags.may_sleep, None, false);
+        state.out.len()
     }
 
     /// What happened since.

@@ -1,5 +1,7 @@
 //! A page that a pool cut into blocks.
 
+use std::ops::RangeInclusive;
+
 use bus::{CpuAddr, DmaAddr, Owner};
 
 use super::map::FRAME;
@@ -127,12 +129,27 @@ impl PoolPage {
                 record.take(block.cpu);
                 before.is_live().then_some(before)
             }
+            None if self.is_untouched(block.dma.0, size) => {
+                self.add(block, size);
+                None
+            }
             None => self.hand_out_slowly(block, size),
         }
     }
 
-    fn hand_out_slowly(&mut self, Block { cpu, dma }: Block, size: u64) -> Option<BlockRecord> {
-        let start = dma.0;
+    /// Whether the slots tell that no record shares a byte with a block there, and can hold one.
+    fn is_untouched(&self, start: u64, size: u64) -> bool {
+        let on_grid = (start - self.base).trailing_zeros() >= self.granule_shift;
+        !self.recut && on_grid && self.slots[self.granules(start, size)].iter().all(|&slot| slot == 0)
+    }
+
+    fn add(&mut self, Block { cpu, dma }: Block, size: u64) {
+        self.blocks.push(BlockRecord { start: dma.0, size, cpu, holders: 1, generation: 1, owner: None });
+        self.mark(self.blocks.len() - 1);
+    }
+
+    fn hand_out_slowly(&mut self, block: Block, size: u64) -> Option<BlockRecord> {
+        let Block { cpu, dma: DmaAddr(start) } = block;
         let other = self.blocks.iter().find(|block| block.is_live() && block.overlaps(start, size)).copied();
         match self.blocks.iter().position(|block| block.start == start) {
             Some(number) => {
@@ -141,15 +158,13 @@ impl PoolPage {
             }
             None => {
                 self.recut |= self.blocks.iter().any(|block| block.overlaps(start, size));
-                self.blocks.push(BlockRecord { start, size, cpu, holders: 1, generation: 1, owner: None });
                 let fits = (start - self.base).trailing_zeros();
                 if fits < self.granule_shift {
                     self.granule_shift = fits;
                     self.slots = vec![0; (self.len >> fits) as usize];
                     (0..self.blocks.len()).for_each(|number| self.mark(number));
-                } else {
-                    self.mark(self.blocks.len() - 1);
                 }
+                self.add(block, size);
             }
         }
         other
@@ -157,8 +172,14 @@ impl PoolPage {
 
     fn mark(&mut self, number: usize) {
         let block = &self.blocks[number];
-        let first = ((block.start - self.base) >> self.granule_shift) as usize;
-        let last = ((block.start + block.size - 1 - self.base) >> self.granule_shift) as usize;
-        self.slots[first..=last].fill(number as u32 + 1);
+        let granules = self.granules(block.start, block.size);
+        self.slots[granules].fill(number as u32 + 1);
+    }
+
+    /// The slots of a range within the page.
+    const fn granules(&self, start: u64, size: u64) -> RangeInclusive<usize> {
+        let first = ((start - self.base) >> self.granule_shift) as usize;
+        let last = ((start + size - 1 - self.base) >> self.granule_shift) as usize;
+        first..=last
     }
 }

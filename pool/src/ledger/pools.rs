@@ -68,6 +68,24 @@ impl Ledger {
         pool.in_use_at_end = held > 0;
     }
 
+    /// Records that the pool counts `live` blocks in use though none is, and does not go. Once others had rewritten its own
+    /// data, that and the pages that it keeps are their doing, and not left by the driver.
+    pub(crate) fn lost_count(&self, id: PoolId, live: usize) {
+        let mut state = self.state.lock();
+        let State { map, pools, .. } = &mut *state;
+        let pool = &mut pools[id.0];
+        if pool.damages.is_empty() {
+            return;
+        }
+        let first = map.pool_pages().filter(|page| page.pool == id.0).min_by_key(|page| page.base);
+        let block =
+            first.map_or_else(Block::default, |page| Block { cpu: page.cpu_of(page.base), dma: DmaAddr(page.base) });
+        let seen = format!("it is not destroyed: it counts {live} in use, and no block is");
+        let finding = pool.broken(Promise::NoLeak, block, seen);
+        (pool.state, pool.leak_found) = (PoolState::Gone, true);
+        state.findings.push(finding);
+    }
+
     pub(crate) fn page_added(&self, id: PoolId, pages: Pages) {
         let mut state = self.state.lock();
         let pool = &mut state.pools[id.0];

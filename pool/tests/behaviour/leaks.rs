@@ -218,6 +218,51 @@ fn pages_kept_after_damage_are_not_the_pools() {
     assert_eq!(machine.found(), ["DriverUseAfterFree", "AttackerAddress"]);
 }
 
+/// Counts one block more than there is when it is to go.
+struct Miscounts(Box<dyn Pool>);
+
+impl Pool for Miscounts {
+    fn alloc(&self, flags: Flags) -> Result<Block, AllocError> {
+        self.0.alloc(flags)
+    }
+
+    fn free(&self, block: Block) -> Result<(), FreeError> {
+        self.0.free(block)
+    }
+
+    fn destroy(&self) -> Result<(), DestroyError> {
+        Err(DestroyError::Busy { live: 1, owners: Vec::new() })
+    }
+
+    fn pages(&self) -> usize {
+        self.0.pages()
+    }
+}
+
+#[test]
+fn a_pool_that_lost_its_count_after_damage_was_not_left_by_the_driver() {
+    let linked = Policy::current();
+    let create = Arc::clone(&linked.create);
+    let miscounts = Policy::new("miscounts", "", linked.metadata, linked.smallest, move |memory, source, geometry| {
+        Ok(Box::new(Miscounts(create(memory, source, geometry)?)))
+    });
+    for damaged in [false, true] {
+        let machine = Machine::new();
+        let pool = pool_of(&machine, &miscounts, "led");
+        let block = pool.alloc(Flags::KERNEL).expect("a block");
+        pool.free(block).expect("taken back");
+        if damaged {
+            machine.device_stores(block.dma, &[0; 8]);
+        }
+        assert!(matches!(pool.destroy(), Err(DestroyError::Busy { live: 1, .. })));
+        let expected: &[_] = if damaged { &["WriteToFreedBlock", "AttackerAddress"] } else { &["Leaked"] };
+        leaks(&machine);
+        assert_eq!(machine.found(), expected);
+        let text = machine.ledger.findings().pop().expect("a finding").to_string();
+        assert_eq!(text.contains("with 0xffff800040000000 / 0x80000000: it is not destroyed"), damaged, "{text}");
+    }
+}
+
 #[test]
 fn blocks_that_went_with_a_pool_that_does_not_count() {
     for keeps in [false, true] {
