@@ -2,9 +2,10 @@
 
 use std::io::Write;
 
-use scenarios::{BenchError, CONTRACT, CPU_BASE, CheckOptions, CpuAddr};
+use scenarios::{BenchError, CONTRACT, CPU_BASE, CheckOptions, CpuAddr, Report, Status};
 
-use crate::cli::{Check, Machine};
+use crate::base::Base;
+use crate::cli::{Check, Format, Machine};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::names::{self, find};
@@ -29,8 +30,11 @@ pub(crate) fn check(out: &mut dyn Write, arguments: &Check) -> Result<Exit, Erro
         workarounds: !no_workaround,
         ..CheckOptions::default()
     };
+    let base = base(arguments)?;
     let named = arguments.pool.iter().map(|name| names::pool(name)).collect::<Result<Vec<_>, _>>()?;
-    let named = [named, arguments.kernel_c.policies()?].concat();
+    let before = base.iter().map(|base| arguments.kernel_c.policy(&base.path, &base.name));
+    let before = before.collect::<Result<Vec<_>, _>>()?;
+    let named = [before, named, arguments.kernel_c.policies()?].concat();
     if !named.is_empty() {
         // Naming a pool tests it and excuses nothing.
         options.pools = named;
@@ -50,12 +54,36 @@ pub(crate) fn check(out: &mut dyn Write, arguments: &Check) -> Result<Exit, Erro
     let progress = Progress::new();
     let report = scenarios::check(&options, &|done, all| progress.show(done, all)).map_err(setup)?;
     progress.finish();
+    if let Some(base) = base.filter(|_| arguments.format == Format::Text) {
+        let after = arguments.kernel_c.dmapool_c.iter().map(|path| path.display().to_string());
+        for after in after {
+            report::compare::write(out, &report, &base.name, &after)?;
+        }
+    }
     report::write(out, &report, arguments.format, arguments.quiet, &Repeat::new(arguments))?;
     if !report.panics.is_empty() {
         out.flush()?;
         return Err(Error::internal(format!("rows are missing, something panicked: {}", report.panics.join("; "))));
     }
-    Ok(if report.is_broken() { Exit::Broken } else { Exit::NoFailure })
+    Ok(if is_broken(&report, arguments.base.as_deref()) { Exit::Broken } else { Exit::NoFailure })
+}
+
+/// What the file is compared with.
+fn base(arguments: &Check) -> Result<Option<Base>, Error> {
+    let [file, others @ ..] = &arguments.kernel_c.dmapool_c[..] else { return Ok(None) };
+    let Some(wanted) = &arguments.base else { return Ok(None) };
+    if !others.is_empty() {
+        return Err(Error::usage("--base compares one --dmapool-c with another"));
+    }
+    if *wanted == file.display().to_string() {
+        return Err(Error::usage("--base names the file itself: expected another, or a revision"));
+    }
+    Base::find(wanted, file).map(Some)
+}
+
+/// Whether anything is broken that is under test: what it is compared with is not.
+fn is_broken(report: &Report, base: Option<&str>) -> bool {
+    report.rows.iter().any(|row| row.status == Status::Broken && Some(row.pool.as_str()) != base)
 }
 
 /// A bench that cannot be set up: by the arguments, or by the machine.

@@ -1,5 +1,7 @@
 //! The command line.
 
+pub(crate) mod bench;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -37,6 +39,11 @@ pub(crate) enum Command {
     /// Exit status: 0 every mutant is caught, or is known to survive and why; 1 another one survived, one was caught that is
     /// known to survive, or something was found where there is no fault; 129 wrong usage, 130 and above internal error.
     Mutants(Mutants),
+    /// Measure what pools cost, in user space on cached memory
+    ///
+    /// Exit status: 0 measured, 125 what was to be measured is absent or does not compile, 129 wrong usage, 130 and above
+    /// internal error, or no valgrind to count instructions with.
+    Bench(bench::Bench),
     /// List pools, scenarios and devices
     List,
     /// Run a command with a simulated board on its USB bus
@@ -183,12 +190,17 @@ pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) kernel_c: KernelC,
 
+    /// Compare the file of --dmapool-c with this one, or with what it is in this revision of its repository, and print a table
+    /// for a changelog first
+    #[arg(long, value_name = "FILE|REV", requires = "dmapool_c", conflicts_with = "pool")]
+    pub(crate) base: Option<String>,
+
     /// Test the hostile pools instead (shuffle with seeds 0 to 3, scatter, high), which keep dma_pool's promises and nothing
     /// else, and excuse nothing
     #[arg(long, conflicts_with_all = ["pool", "dmapool_c"])]
     pub(crate) hostile: bool,
 
-    /// Test this driver of the controller only: scenarios with a client of their own (two-pages) are left out. Without it,
+    /// Test this driver of the controller only: scenarios with a client of their own (two-pages, malicious-device) are left out. Without it,
     /// ci_hdrc and they
     #[arg(long, value_name = "NAME")]
     pub(crate) driver: Option<String>,

@@ -24,15 +24,11 @@ impl KernelC {
 
     /// The files as pools, each by its path as it was given.
     pub(crate) fn policies(&self) -> Result<Vec<Policy>, Error> {
-        let mut policies: Vec<Policy> = Vec::new();
-        for path in &self.dmapool_c {
-            let name = path.display().to_string();
-            if policies.iter().any(|policy| policy.name == name) {
-                return Err(Error::usage(format!("--dmapool-c {name} is given twice")));
-            }
-            policies.push(self.policy(path, &name)?);
+        let twice = self.dmapool_c.iter().enumerate().find(|(index, path)| self.dmapool_c[..*index].contains(path));
+        if let Some((_, path)) = twice {
+            return Err(Error::usage(format!("--dmapool-c {} is given twice", path.display())));
         }
-        Ok(policies)
+        self.dmapool_c.iter().map(|path| self.policy(path, &path.display().to_string())).collect()
     }
 
     /// One file as a pool.

@@ -1,5 +1,7 @@
 //! The command line of poolproof: proves DMA pool changes against the device models that live on them.
 
+mod base;
+mod bench;
 mod check;
 mod cli;
 mod error;
@@ -16,6 +18,7 @@ mod progress;
 mod repeat;
 mod report;
 mod run;
+mod sanitizer;
 #[cfg(target_os = "linux")]
 mod serve;
 #[cfg(target_os = "linux")]
@@ -30,7 +33,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use cli::{Cli, Command};
+use cli::{Cli, Command, KernelC};
 use error::Error;
 use exit::Exit;
 
@@ -65,13 +68,29 @@ fn refuse(error: &clap::Error) -> Result<ExitCode, Error> {
     Ok(Exit::NoFailure.into())
 }
 
+/// The kernel files of a command that takes some.
+const fn kernel_c(command: &Command) -> Option<&KernelC> {
+    match command {
+        Command::Check(arguments) => Some(&arguments.kernel_c),
+        Command::Run(arguments) => Some(&arguments.kernel_c),
+        Command::Mutants(arguments) => Some(&arguments.kernel_c),
+        #[cfg(target_os = "linux")]
+        Command::Usb(arguments) => Some(&arguments.kernel_c),
+        _ => None,
+    }
+}
+
 fn execute(cli: &Cli) -> Result<ExitCode, Error> {
+    if let Some(exit) = kernel_c(&cli.command).map_or(Ok(None), sanitizer::rerun)? {
+        return Ok(exit);
+    }
     let mut out = output::stdout()?;
     let exit = match &cli.command {
         Command::Check(arguments) => check::check(&mut out, arguments),
         Command::Run(arguments) => run::run(&mut out, arguments),
         Command::Explain(arguments) => explain::explain(&mut out, arguments),
         Command::Mutants(arguments) => mutants::mutants(&mut out, arguments),
+        Command::Bench(arguments) => bench::bench(&mut out, arguments),
         Command::List => list::list(&mut out).map(|()| Exit::NoFailure),
         #[cfg(target_os = "linux")]
         Command::Usb(arguments) => return usb::usb(arguments),

@@ -15,16 +15,22 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
+    /// Of a check's rows.
     pub(crate) fn new() -> Self {
+        Self::of("rows")
+    }
+
+    /// Of `what`, in the plural.
+    pub(crate) fn of(what: &str) -> Self {
         let target =
             if std::io::stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(0), target);
-        let style = ProgressStyle::with_template("{bar:40} {pos}/{len} rows {elapsed}");
+        let style = ProgressStyle::with_template(&format!("{{bar:40}} {{pos}}/{{len}} {what} {{elapsed}}"));
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         Self { begin: Instant::now(), bar }
     }
 
-    /// Shows that `done` of `all` rows are done.
+    /// Shows that `done` of `all` are done.
     pub(crate) fn show(&self, done: usize, all: usize) {
         if self.begin.elapsed() > PATIENCE {
             self.bar.set_length(all as u64);

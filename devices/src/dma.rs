@@ -114,7 +114,7 @@ impl DmaPort {
     /// [`DmaError`], if the memory is not there or a fault is injected.
     pub fn write(&self, addr: DmaAddr, data: &[u8], belief: Belief) -> Result<(), DmaError> {
         let access = Access { addr, len: data.len() as u64, kind: AccessKind::Write, belief };
-        match self.before(&access)? {
+        match self.before_write(&access, data)? {
             Some(bits) if !data.is_empty() => {
                 let mut flipped = data.to_vec();
                 flipped[0] ^= bits;
@@ -167,7 +167,7 @@ impl DmaPort {
     /// As [`DmaPort::write`], and if it is not aligned.
     pub fn store_u32(&self, addr: DmaAddr, value: u32, belief: Belief) -> Result<(), DmaError> {
         let access = Access { addr, len: 4, kind: AccessKind::Write, belief };
-        let flip = self.before(&access)?;
+        let flip = self.before_write(&access, &value.to_le_bytes())?;
         self.memory.store_u32(addr, value ^ u32::from(flip.unwrap_or(0)), Ordering::Release)?;
         self.after(access, &value.to_le_bytes());
         Ok(())
@@ -184,6 +184,17 @@ impl DmaPort {
         if let Some(watch) = &self.watch {
             watch.access(access);
         }
+        self.fault(access)
+    }
+
+    fn before_write(&self, access: &Access, data: &[u8]) -> Result<Option<u8>, DmaError> {
+        if let Some(watch) = &self.watch {
+            watch.write(access, data);
+        }
+        self.fault(access)
+    }
+
+    fn fault(&self, access: &Access) -> Result<Option<u8>, DmaError> {
         if !self.faulty {
             return Ok(None);
         }

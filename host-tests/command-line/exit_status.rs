@@ -98,6 +98,7 @@ fn list_names_everything() {
         "high",
         "dqh-array",
         "two-pages",
+        "malicious-device",
     ] {
         assert!(stdout(&output).contains(name), "{name}: {}", stdout(&output));
     }

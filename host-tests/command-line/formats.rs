@@ -99,3 +99,40 @@ fn what_is_not_judged_is_told_apart_in_every_format() {
     let quiet = poolproof(&["check", "--scenario", "aged", "--quiet"]);
     assert_eq!((quiet.status.code(), stdout(&quiet).as_str()), (Some(0), ""));
 }
+
+/// What a scenario declares of pools of a kind is no failure and no pass in any format, whether anything is excused or not.
+#[test]
+fn what_is_as_declared_is_told_apart_in_every_format() {
+    let attacked = |arguments: &[&str]| {
+        let output = poolproof(&[&["check", "--scenario", "malicious-device"], arguments].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
+        stdout(&output)
+    };
+    const FINDING: &str = "pool requests broke its promise OwnPages with ";
+    let text = attacked(&[]);
+    assert!(text.contains("linked · malicious-device: AS DECLARED\n  seen: the device sees next pointers"), "{text}");
+    assert!(text.contains(&format!("\n  seen: {FINDING}")), "{text}");
+    assert!(text.contains("scope of NO FAILURE FOUND in malicious-device:\n  pools external-list"), "{text}");
+    assert!(text.ends_with("3 no failure found, 0 known bad, 0 broken, 3 as declared\n"), "{text}");
+    let named = attacked(&["--pool", "linked"]);
+    assert!(named.ends_with("0 no failure found, 0 known bad, 0 broken, 1 as declared\n"), "{named}");
+
+    let json: serde_json::Value = serde_json::from_str(&attacked(&["--format", "json"])).expect("valid JSON");
+    assert_eq!(json["broken"], false);
+    let row = &json["rows"][2];
+    assert_eq!((row["status"].as_str(), row["verdict"].as_str()), (Some("declared"), Some("AS DECLARED")));
+    assert_eq!(row["seen"][0]["variants"].as_array().map(Vec::len), Some(0), "the device is its own: {row}");
+    assert!(row["seen"][0]["notes"][3].as_str().expect("text").starts_with(FINDING), "{row}");
+    assert_eq!(row["failures"].as_array().map(Vec::len), Some(0));
+    assert_eq!(json["rows"][5]["status"], "pass");
+
+    let ktap = attacked(&["--format", "ktap"]);
+    let lines = |wanted: &str| ktap.lines().filter(|line| *line == wanted).count();
+    assert_eq!(lines("  not ok 1 malicious-device # XFAIL as declared"), 3, "{ktap}");
+    assert_eq!(lines("  ok 1 malicious-device"), 3, "{ktap}");
+    assert!(ktap.lines().any(|line| line.starts_with("  # seen: the device sees next ")), "{ktap}");
+
+    let junit = attacked(&["--format", "junit"]);
+    assert!(junit.contains(r#"tests="6" skipped="3" failures="0" errors="0""#), "{junit}");
+    assert!(junit.contains("as declared for such a pool") && junit.contains(FINDING), "{junit}");
+}

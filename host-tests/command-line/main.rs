@@ -1,11 +1,14 @@
 //! The program as its users start it: exit status, messages, formats, and a real bisection.
 
+#[cfg(target_os = "linux")]
+mod bench;
 mod bisect;
 mod errata;
 mod exit_status;
 mod explain;
 mod formats;
 mod hostile;
+mod kernel_c;
 mod mutants;
 mod observed;
 mod readme;

@@ -10,7 +10,7 @@ use super::{heedful, poolproof, stderr, stdout};
 /// Whether a program of the distribution is there. Where it is not, its test says what to install and passes, but not on
 /// CI.
 #[allow(clippy::print_stdout, reason = "the harness shows it with the test that was not run")]
-fn is_there(program: &str, package: &str) -> bool {
+pub(super) fn is_there(program: &str, package: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut found = std::env::split_paths(&path).map(|folder: PathBuf| folder.join(program));
     let there = found.any(|path| path.exists());

@@ -21,7 +21,7 @@ use crate::errata::Erratum;
 use crate::error::BenchError;
 use crate::irq::Line;
 use crate::run::{Run, Variant};
-use crate::scenario::{Needs, Scenario};
+use crate::scenario::{Expected, Needs, Scenario};
 use crate::schedule::{Race, Schedule};
 use crate::session::Session;
 use crate::sides;
@@ -287,7 +287,7 @@ impl Bench {
 
     fn carry_out(self, scenario: &dyn Scenario) -> Result<(Run, Vec<TraceLine>), BenchError> {
         let bench = self.of_scenario(scenario);
-        let expected = scenario.expects(&bench.policy.metadata);
+        let expected = scenario.expects(&bench.policy);
         let act = async |session: &Session| scenario.run(session).await;
         let (mut run, trace) = bench.execute(scenario.name(), scenario.needs(), expected, act)?;
         if !scenario.is_judged() {
@@ -305,14 +305,14 @@ impl Bench {
         name: &str,
         act: impl AsyncFnOnce(&Session) -> Result<(), Failure>,
     ) -> Result<Run, BenchError> {
-        self.execute(name, Needs::default(), &[], act).map(|(run, _)| run)
+        self.execute(name, Needs::default(), Expected::default(), act).map(|(run, _)| run)
     }
 
     fn execute(
         &self,
         name: &str,
         needs: Needs,
-        expected: &[&str],
+        expected: Expected,
         act: impl AsyncFnOnce(&Session) -> Result<(), Failure>,
     ) -> Result<(Run, Vec<TraceLine>), BenchError> {
         self.validate(name, needs)?;

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use crate::bench::{Bench, ORIGIN};
 use crate::run::{Exercised, LogLine, Run};
+use crate::scenario::Expected;
 use crate::schedule::Race;
 use crate::session::Session;
 use crate::sides;
-use crate::verdict::{Failure, judge};
+use crate::verdict::{Failure, Verdict, judge, missing};
 
 impl Bench {
     /// Judges what a session has come to.
@@ -15,7 +16,7 @@ impl Bench {
         &self,
         name: &str,
         session: &Session,
-        expected: &[&str],
+        expected: Expected,
         failure: Option<Failure>,
         wall_time: Duration,
     ) -> Run {
@@ -33,12 +34,19 @@ impl Bench {
         for register in board.ledger.unnamed_layouts() {
             scope.covered += &format!("; what {register} points to fits, but the driver named none of it");
         }
+        let verdict = judge(failure.as_ref(), &findings, expected, exercised.is_enough());
+        let mut notes = session.notes.lock().clone();
+        if verdict == Verdict::AsDeclared {
+            let shown = findings.iter().filter(|finding| expected.shown.contains(&finding.name()));
+            notes.extend(shown.map(ToString::to_string));
+        }
         Run {
             pool: self.policy.name.to_string(),
             scenario: name.to_owned(),
             variant: self.variant(),
-            verdict: judge(failure.as_ref(), &findings, expected, exercised.is_enough()),
+            verdict,
             failure,
+            missing: missing(&findings, expected),
             findings_total: board.ledger.findings_total(),
             findings,
             metadata: self.policy.metadata,
@@ -61,7 +69,7 @@ impl Bench {
                 .map_or_else(|| self.driver.assumed_by.to_string(), |client| client.assumed_by.to_owned()),
             page_order: self.page_order,
             mask_bits: self.mask_bits,
-            notes: session.notes.lock().clone(),
+            notes,
         }
     }
 }

@@ -91,7 +91,7 @@ pub use observed::{LAYOUTS, Observed};
 pub use record::{InSlot, Record, Status, record_of, status};
 pub use row::{Detail, Row, Seen};
 pub use run::{Exercised, LogLine, Run, Variant};
-pub use scenario::{Needs, Outcome, Scenario};
+pub use scenario::{Expected, Needs, Outcome, Scenario};
 pub use schedule::{Act, Deed, Schedule, ScheduleError, Step, Sweep, Swept};
 pub use scope::{NOT_EXERCISED, Scope};
 #[cfg(target_os = "linux")]

@@ -7,6 +7,7 @@ use usb::gadget::{End, Gadget};
 
 use crate::bench::Bench;
 use crate::run::Run;
+use crate::scenario::Expected;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::verdict::Failure;
@@ -92,6 +93,6 @@ impl Machine {
             Some(_) => None,
             None => self.session.host_error(),
         };
-        self.bench.judge("live", &self.session, &[], failure, self.since.elapsed())
+        self.bench.judge("live", &self.session, Expected::default(), failure, self.since.elapsed())
     }
 }

@@ -1,6 +1,6 @@
 //! Why a run is broken, in at most four lines.
 
-use pool::{Finding, Found, LayoutFinding};
+use pool::{Finding, Found, LayoutFinding, Metadata};
 
 use crate::consequence::consequence;
 use crate::run::{Exercised, Run};
@@ -21,7 +21,7 @@ fn lines(run: &Run) -> Vec<String> {
         return Vec::new();
     }
     let mut lines = match run.verdict {
-        Verdict::NoFailureFound | Verdict::NotJudged => Vec::new(),
+        Verdict::NoFailureFound | Verdict::NotJudged | Verdict::AsDeclared => Vec::new(),
         Verdict::Inconclusive if !run.exercised.is_enough() => {
             let Exercised { allocations, accesses, .. } = run.exercised;
             vec![format!(
@@ -30,6 +30,14 @@ fn lines(run: &Run) -> Vec<String> {
             )]
         }
         Verdict::Inconclusive if !run.errata.is_empty() => errata(run),
+        Verdict::Inconclusive if !run.missing.is_empty() => vec![format!(
+            "{} is declared for pools of this kind ({}), and did not come",
+            run.missing.join(" and "),
+            match run.metadata {
+                Metadata::InBlock(_) => "data of their own in free blocks",
+                Metadata::OutOfBand => "no data of their own in blocks",
+            }
+        )],
         Verdict::Inconclusive => vec!["the scenario failed, and no finding explains it".to_owned()],
         Verdict::ClientAssumptionViolated | Verdict::PoolContractViolated => match run.first_finding() {
             Some(Finding::LayoutContract(finding)) => layout(run, finding),

@@ -160,6 +160,8 @@ pub enum Status {
     Pass,
     /// It is not judged, and says what it saw.
     Reported,
+    /// It showed what its scenario declares of such a pool.
+    Declared,
     /// It failed as the record says.
     KnownBad,
     /// It failed, and not as a record says; or a pass where the record says it fails.
@@ -174,6 +176,7 @@ pub fn status(run: &Run, excuse: bool) -> Status {
     }
     let record = record_of(run).filter(|_| excuse);
     match (run.is_broken(), record) {
+        (false, None) if run.verdict == Verdict::AsDeclared => Status::Declared,
         (false, None) => Status::Pass,
         (true, Some(record)) if record.fits(run) => Status::KnownBad,
         (true, Some(_)) => Status::Broken,

@@ -33,14 +33,14 @@ pub struct Row {
     pub scope: Scope,
     /// Every different way in which it broke.
     pub failures: Vec<Detail>,
-    /// What was seen and is not judged.
+    /// What was seen and is not judged, or is as the scenario declares.
     pub seen: Vec<Seen>,
 }
 
-/// What a scenario saw that is not judged.
+/// What a scenario saw that is not judged, or is as it declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// The runs that saw it.
+    /// The runs that saw it; none if the scenario has a device of its own.
     pub variants: Vec<Variant>,
     /// What it was.
     pub notes: Vec<String>,
@@ -87,13 +87,14 @@ impl Row {
         for run in runs {
             let status = status(run, excuse);
             worst = worst.max(status);
-            if status == Status::Reported {
+            if matches!(status, Status::Reported | Status::Declared) {
+                let variants = variants_of(run);
                 match seen.iter_mut().find(|seen| seen.notes == run.notes) {
-                    Some(seen) => seen.variants.push(run.variant),
-                    None => seen.push(Seen { variants: vec![run.variant], notes: run.notes.clone() }),
+                    Some(seen) => seen.variants.extend(variants),
+                    None => seen.push(Seen { variants, notes: run.notes.clone() }),
                 }
             }
-            if matches!(status, Status::Pass | Status::Reported) {
+            if matches!(status, Status::Pass | Status::Reported | Status::Declared) {
                 continue;
             }
             let key = key(run, status);
@@ -127,6 +128,11 @@ impl Row {
     }
 }
 
+/// The run's variant, which says nothing where the device is not the controller.
+fn variants_of(run: &Run) -> Vec<Variant> {
+    if run.has_controller { vec![run.variant] } else { Vec::new() }
+}
+
 /// What makes two broken runs the same to a reader.
 type Key = (Status, Verdict, Option<String>, Option<&'static str>, Option<std::mem::Discriminant<Found>>);
 
@@ -148,7 +154,7 @@ fn detail(run: &Run, status: Status, excuse: bool) -> Detail {
         run.failure.as_ref().map(|failure| failure.error.clone())
     };
     Detail {
-        variants: if run.has_controller { vec![run.variant] } else { Vec::new() },
+        variants: variants_of(run),
         status,
         verdict: run.verdict,
         error,

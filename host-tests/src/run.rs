@@ -65,6 +65,8 @@ pub struct Run {
     pub findings: Vec<Finding>,
     /// How many findings there were.
     pub findings_total: u64,
+    /// Names of the findings that the scenario declares for such a pool, and that did not come.
+    pub missing: Vec<&'static str>,
     /// What the device took for something else, once a layout did not hold; the first of them.
     pub witnessed: Vec<Witnessed>,
     /// Where the pool keeps its own data.
@@ -99,7 +101,7 @@ pub struct Run {
     pub page_order: PageOrder,
     /// Bits of the DMA mask that the driver declared.
     pub mask_bits: u32,
-    /// What the scenario saw and does not judge.
+    /// What the scenario saw and does not judge, and what it shows as declared.
     pub notes: Vec<String>,
     /// Whose assumption it is when the layout does not hold, such as ci_hdrc's `init_eps`.
     pub assumed_by: String,
@@ -135,7 +137,7 @@ impl Run {
     /// Whether anything was wrong, recorded defect or not.
     #[must_use]
     pub fn is_broken(&self) -> bool {
-        !matches!(self.verdict, Verdict::NoFailureFound | Verdict::NotJudged)
+        !matches!(self.verdict, Verdict::NoFailureFound | Verdict::NotJudged | Verdict::AsDeclared)
     }
 
     /// The error number at the end of the failure, as Linux prints it, if there is one.

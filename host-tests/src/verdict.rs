@@ -4,6 +4,8 @@ use std::fmt;
 
 use pool::{Blame, Finding};
 
+use crate::scenario::Expected;
+
 /// What a run says about a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verdict {
@@ -11,7 +13,9 @@ pub enum Verdict {
     NoFailureFound,
     /// The scenario reports what it sees, and nobody promises what that is.
     NotJudged,
-    /// Something failed or was not exercised, and no finding says why.
+    /// What the scenario declares of a pool with its own data in that place came, and nothing else.
+    AsDeclared,
+    /// Something failed, was not exercised or did not come as declared, and no finding says why.
     Inconclusive,
     /// The pool kept its promises; a driver or device assumed more.
     ClientAssumptionViolated,
@@ -24,6 +28,7 @@ impl fmt::Display for Verdict {
         f.pad(match self {
             Self::NoFailureFound => "NO FAILURE FOUND",
             Self::NotJudged => "NOT JUDGED",
+            Self::AsDeclared => "AS DECLARED",
             Self::Inconclusive => "INCONCLUSIVE",
             Self::ClientAssumptionViolated => "CLIENT ASSUMPTION VIOLATED",
             Self::PoolContractViolated => "POOL CONTRACT VIOLATED",
@@ -61,17 +66,24 @@ impl fmt::Display for Failure {
     }
 }
 
+/// What the scenario expects of this pool and was not found.
+pub(crate) fn missing(findings: &[Finding], expected: Expected) -> Vec<&'static str> {
+    expected.names().filter(|name| findings.iter().all(|finding| finding.name() != *name)).collect()
+}
+
 /// Judges what was seen against what the scenario expects of this pool.
-pub(crate) fn judge(failure: Option<&Failure>, findings: &[Finding], expected: &[&str], enough: bool) -> Verdict {
-    let mut unexpected = findings.iter().filter(|finding| !expected.contains(&finding.name())).peekable();
-    let missing = expected.iter().any(|name| findings.iter().all(|finding| finding.name() != *name));
+pub(crate) fn judge(failure: Option<&Failure>, findings: &[Finding], expected: Expected, enough: bool) -> Verdict {
+    let is_expected = |finding: &&Finding| expected.names().any(|name| name == finding.name());
+    let mut unexpected = findings.iter().filter(|finding| !is_expected(finding)).peekable();
     if unexpected.peek().is_some() {
         let of_pool = unexpected.any(|finding| finding.blame() == Blame::Pool);
         if of_pool { Verdict::PoolContractViolated } else { Verdict::ClientAssumptionViolated }
-    } else if failure.is_some() || missing || !enough {
+    } else if failure.is_some() || !enough || !missing(findings, expected).is_empty() {
         Verdict::Inconclusive
-    } else {
+    } else if expected.shown.is_empty() {
         Verdict::NoFailureFound
+    } else {
+        Verdict::AsDeclared
     }
 }
 
@@ -91,24 +103,31 @@ mod tests {
         Finding::PoolContract { pool: "p".to_owned(), promise: Promise::NoOverlap, seen: String::new() }
     }
 
+    const NOTHING: Expected = Expected { provoked: &[], shown: &[] };
+
     #[test]
     fn the_pool_is_to_blame_before_its_client() {
-        assert_eq!(judge(None, &[attacker(), promise()], &[], true), Verdict::PoolContractViolated);
-        assert_eq!(judge(None, &[attacker()], &[], true), Verdict::ClientAssumptionViolated);
+        assert_eq!(judge(None, &[attacker(), promise()], NOTHING, true), Verdict::PoolContractViolated);
+        assert_eq!(judge(None, &[attacker()], NOTHING, true), Verdict::ClientAssumptionViolated);
     }
 
     #[test]
     fn what_is_expected_must_be_there_and_is_no_news() {
-        let expected = ["WrongFree"];
-        assert_eq!(judge(None, &[attacker()], &expected, true), Verdict::NoFailureFound);
-        assert_eq!(judge(None, &[], &expected, true), Verdict::Inconclusive);
-        assert_eq!(judge(None, &[attacker(), promise()], &expected, true), Verdict::PoolContractViolated);
+        let provoked = Expected { provoked: &["WrongFree"], shown: &[] };
+        let shown = Expected { provoked: &[], shown: &["WrongFree"] };
+        for (expected, verdict) in [(provoked, Verdict::NoFailureFound), (shown, Verdict::AsDeclared)] {
+            assert_eq!(judge(None, &[attacker()], expected, true), verdict);
+            assert_eq!(judge(None, &[], expected, true), Verdict::Inconclusive);
+            assert_eq!(missing(&[], expected), ["WrongFree"]);
+            assert_eq!(judge(None, &[attacker(), promise()], expected, true), Verdict::PoolContractViolated);
+            assert_eq!(judge(Some(&Failure::new("x")), &[attacker()], expected, true), Verdict::Inconclusive);
+        }
     }
 
     #[test]
     fn a_failure_without_a_finding_or_too_little_exercise_is_inconclusive() {
-        assert_eq!(judge(Some(&Failure::new("x")), &[], &[], true), Verdict::Inconclusive);
-        assert_eq!(judge(None, &[], &[], false), Verdict::Inconclusive);
-        assert_eq!(judge(None, &[], &[], true), Verdict::NoFailureFound);
+        assert_eq!(judge(Some(&Failure::new("x")), &[], NOTHING, true), Verdict::Inconclusive);
+        assert_eq!(judge(None, &[], NOTHING, false), Verdict::Inconclusive);
+        assert_eq!(judge(None, &[], NOTHING, true), Verdict::NoFailureFound);
     }
 }

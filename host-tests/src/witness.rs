@@ -41,6 +41,12 @@ impl Witness {
         self.accesses.lock().clone()
     }
 
+    fn seen(&self, access: &Access) {
+        if let Some(misplaced) = self.misplaced.get() {
+            self.note(access, misplaced);
+        }
+    }
+
     fn note(&self, access: &Access, misplaced: &Kind) {
         let owner = self.ledger.owner_at(access.addr);
         let mistaken = match owner {
@@ -58,9 +64,12 @@ impl Witness {
 impl Watch for Witness {
     fn access(&self, access: &Access) {
         self.ledger.access(access);
-        if let Some(misplaced) = self.misplaced.get() {
-            self.note(access, misplaced);
-        }
+        self.seen(access);
+    }
+
+    fn write(&self, access: &Access, data: &[u8]) {
+        self.ledger.write(access, data);
+        self.seen(access);
     }
 
     fn layout(&self, contract: &'static LayoutContract, written: DmaAddr, count: u32) {

@@ -238,8 +238,11 @@ pub enum Finding {
         promise: Promise,
         /// What was seen of that.
         seen: String,
-        /// The first write to its own data that was seen: by whom, where, over what.
+        /// The write to its own data that explains it, the first that was seen if none of them does: by whom, what, where,
+        /// over what.
         written: String,
+        /// Blocks that the pool has handed out since, this one counted.
+        allocations: u64,
     },
     /// A pool broke a promise.
     PoolContract {
@@ -446,11 +449,14 @@ impl fmt::Display for Finding {
                 access.addr,
                 access.len
             ),
-            Self::AttackerAddress { pool, block, promise, seen, written } => write!(
-                f,
-                "pool {pool} broke its promise {promise:?} with {} / {}: {seen}; before, {written}",
-                block.cpu, block.dma
-            ),
+            Self::AttackerAddress { pool, block, promise, seen, written, allocations } => {
+                let Block { cpu, dma } = block;
+                write!(f, "pool {pool} broke its promise {promise:?} with {cpu} / {dma}: {seen}; before, {written}")?;
+                match allocations {
+                    0 => Ok(()),
+                    since => write!(f, "; this is allocation {since} since then"),
+                }
+            }
             Self::PoolContract { pool, promise, seen } => {
                 write!(f, "pool {pool} broke its promise {promise:?}: {seen}")
             }

@@ -18,6 +18,7 @@ mod driver_access;
 mod error;
 mod failing;
 mod finding;
+mod free_pages;
 mod ledger;
 mod memory;
 pub mod observed;

@@ -1,13 +1,15 @@
 //! A machine's memory: one array of bytes, two addresses for each.
 
 use std::fmt;
+use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bus::{CpuAddr, DmaAddr};
 use thiserror::Error;
 use vm_memory::{
-    Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestRegionMmap, MemoryRegionAddress, MmapRegion,
+    ByteValued, Bytes, FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion, VolatileMemory,
+    VolatileRef, VolatileSlice,
 };
 
 /// A stretch of memory and where it lies for the processor and for devices.
@@ -52,6 +54,8 @@ pub struct CpuFault {
 pub struct Memory {
     guest: GuestMemoryMmap,
     spans: Vec<Span>,
+    /// The bytes of each span: a pool's links are read and written too often to look for them in `guest`.
+    regions: Vec<Arc<GuestRegionMmap>>,
 }
 
 impl Memory {
@@ -60,6 +64,19 @@ impl Memory {
     /// # Errors
     /// [`MemoryError`], for spans that are misplaced or cannot be had.
     pub fn new(spans: &[Span]) -> Result<Arc<Self>, MemoryError> {
+        Self::of(spans, None)
+    }
+
+    /// The same in a file, which gets the length of all spans: for who maps it again by its file, where the kernel's own way
+    /// for memory without one is not known (valgrind).
+    ///
+    /// # Errors
+    /// [`MemoryError`], for spans that are misplaced or a file that cannot be mapped.
+    pub fn in_file(spans: &[Span], file: File) -> Result<Arc<Self>, MemoryError> {
+        Self::of(spans, Some(Arc::new(file)))
+    }
+
+    fn of(spans: &[Span], file: Option<Arc<File>>) -> Result<Arc<Self>, MemoryError> {
         for (i, &span) in spans.iter().enumerate() {
             let bits = span.cpu.0 | span.dma.0 | span.len;
             let bad = span.len == 0 || bits & 0xfff != 0;
@@ -74,14 +91,24 @@ impl Memory {
         }
         let mut spans = spans.to_vec();
         spans.sort_by_key(|span| span.dma);
-        let regions = spans.iter().map(region).collect::<Result<Vec<_>, _>>()?;
-        let guest = GuestMemoryMmap::from_regions(regions).map_err(|error| MemoryError::Os(error.to_string()))?;
-        Ok(Arc::new(Self { guest, spans }))
+        if let Some(file) = &file {
+            let len = spans.iter().map(|span| span.len).sum();
+            file.set_len(len).map_err(|error| MemoryError::Os(error.to_string()))?;
+        }
+        let (mut regions, mut start) = (Vec::with_capacity(spans.len()), 0);
+        for span in &spans {
+            let part = file.as_ref().map(|file| FileOffset::from_arc(Arc::clone(file), start));
+            regions.push(Arc::new(region(span, part)?));
+            start += span.len;
+        }
+        let guest = GuestMemoryMmap::from_arc_regions(regions.clone());
+        let guest = guest.map_err(|error| MemoryError::Os(error.to_string()))?;
+        Ok(Arc::new(Self { guest, spans, regions }))
     }
 
     /// No memory at all, for who knows addresses only.
     pub(crate) fn none() -> Arc<Self> {
-        Arc::new(Self { guest: GuestMemoryMmap::default(), spans: Vec::new() })
+        Arc::new(Self { guest: GuestMemoryMmap::default(), spans: Vec::new(), regions: Vec::new() })
     }
 
     /// The same memory for devices, by their addresses.
@@ -133,8 +160,11 @@ impl Memory {
     /// [`CpuFault`] if a byte is not mapped.
     pub fn read(&self, cpu: CpuAddr, buffer: &mut [u8]) -> Result<(), CpuFault> {
         let fault = CpuFault { cpu, len: buffer.len() as u64 };
-        match self.region(cpu, fault.len) {
-            Some((region, at)) => region.read_slice(buffer, at).map_err(|_| fault),
+        match self.within_span(cpu, buffer.len()) {
+            Some(bytes) => {
+                bytes.copy_to(buffer);
+                Ok(())
+            }
             None => self.guest.read_slice(buffer, self.across(fault)?).map_err(|_| fault),
         }
     }
@@ -145,8 +175,11 @@ impl Memory {
     /// [`CpuFault`] if a byte is not mapped.
     pub fn write(&self, cpu: CpuAddr, data: &[u8]) -> Result<(), CpuFault> {
         let fault = CpuFault { cpu, len: data.len() as u64 };
-        match self.region(cpu, fault.len) {
-            Some((region, at)) => region.write_slice(data, at).map_err(|_| fault),
+        match self.within_span(cpu, data.len()) {
+            Some(bytes) => {
+                bytes.copy_from(data);
+                Ok(())
+            }
             None => self.guest.write_slice(data, self.across(fault)?).map_err(|_| fault),
         }
     }
@@ -188,11 +221,39 @@ impl Memory {
         self.guest.store(value.to_le(), self.at(cpu, fault)?, Ordering::Release).map_err(|_| fault)
     }
 
+    /// Reads a word at any address (an offset inside a block that need not be aligned).
+    ///
+    /// # Errors
+    /// [`CpuFault`] if a byte is not mapped.
+    pub fn read_u32(&self, cpu: CpuAddr) -> Result<u32, CpuFault> {
+        if let Some(word) = self.word::<u32>(cpu) {
+            return Ok(u32::from_le(word.load()));
+        }
+        let mut bytes = [0; 4];
+        self.read(cpu, &mut bytes)?;
+        Ok(u32::from_le_bytes(bytes))
+    }
+
+    /// Writes a word at any address.
+    ///
+    /// # Errors
+    /// [`CpuFault`] if a byte is not mapped.
+    pub fn write_u32(&self, cpu: CpuAddr, value: u32) -> Result<(), CpuFault> {
+        if let Some(word) = self.word::<u32>(cpu) {
+            word.store(value.to_le());
+            return Ok(());
+        }
+        self.write(cpu, &value.to_le_bytes())
+    }
+
     /// Reads a double word at any address (a kernel pointer inside a block that need not be aligned).
     ///
     /// # Errors
     /// [`CpuFault`] if a byte is not mapped.
     pub fn read_u64(&self, cpu: CpuAddr) -> Result<u64, CpuFault> {
+        if let Some(word) = self.word::<u64>(cpu) {
+            return Ok(u64::from_le(word.load()));
+        }
         let mut bytes = [0; 8];
         self.read(cpu, &mut bytes)?;
         Ok(u64::from_le_bytes(bytes))
@@ -203,15 +264,30 @@ impl Memory {
     /// # Errors
     /// [`CpuFault`] if a byte is not mapped.
     pub fn write_u64(&self, cpu: CpuAddr, value: u64) -> Result<(), CpuFault> {
+        if let Some(word) = self.word::<u64>(cpu) {
+            word.store(value.to_le());
+            return Ok(());
+        }
         self.write(cpu, &value.to_le_bytes())
     }
 
-    /// Where bytes are that lie in one span, as nearly all do.
-    fn region(&self, cpu: CpuAddr, len: u64) -> Option<(&GuestRegionMmap, MemoryRegionAddress)> {
-        let span = self.spans.iter().find(|span| cpu.0.wrapping_sub(span.cpu.0) < span.len)?;
-        let offset = cpu.0 - span.cpu.0;
-        let region = (len <= span.len - offset).then(|| self.guest.find_region(GuestAddress(span.dma.0)))??;
-        Some((region, MemoryRegionAddress(offset)))
+    /// Where a byte is: the bytes of its span, and its place there.
+    fn place(&self, cpu: CpuAddr) -> Option<(&MmapRegion, usize)> {
+        let within = |(span, _): &(&Span, _)| cpu.0.wrapping_sub(span.cpu.0) < span.len;
+        let (span, region) = self.spans.iter().zip(&self.regions).find(within)?;
+        Some((region, (cpu.0 - span.cpu.0) as usize))
+    }
+
+    /// Bytes that lie in one span, as nearly all do.
+    fn within_span(&self, cpu: CpuAddr, len: usize) -> Option<VolatileSlice<'_>> {
+        let (region, offset) = self.place(cpu)?;
+        region.get_slice(offset, len).ok()
+    }
+
+    /// A word that lies in one span, aligned or not.
+    fn word<T: ByteValued>(&self, cpu: CpuAddr) -> Option<VolatileRef<'_, T>> {
+        let (region, offset) = self.place(cpu)?;
+        region.get_ref(offset).ok()
     }
 
     /// Where bytes begin that lie in several spans: spans that touch for devices need not touch for the processor.
@@ -226,10 +302,11 @@ impl Memory {
 
 /// Memory of one span. Shared, so that it can be mapped a second time, for code that takes the processor's addresses for
 /// pointers.
-fn region(span: &Span) -> Result<GuestRegionMmap, MemoryError> {
+fn region(span: &Span, file: Option<FileOffset>) -> Result<GuestRegionMmap, MemoryError> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
-    let flags = libc::MAP_ANONYMOUS | libc::MAP_SHARED | libc::MAP_NORESERVE;
-    let mapping = MmapRegion::build(None, span.len as usize, protection, flags)
+    let anonymous = if file.is_some() { 0 } else { libc::MAP_ANONYMOUS };
+    let flags = anonymous | libc::MAP_SHARED | libc::MAP_NORESERVE;
+    let mapping = MmapRegion::build(file, span.len as usize, protection, flags)
         .map_err(|error| MemoryError::Os(error.to_string()))?;
     GuestRegionMmap::new(mapping, GuestAddress(span.dma.0)).ok_or(MemoryError::BadSpan(*span))
 }
@@ -242,6 +319,8 @@ impl fmt::Debug for Memory {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use super::*;
 
     const SPAN: Span = Span { cpu: CpuAddr(0xffff_0000_4000_0000), dma: DmaAddr(0x8000_0000), len: 0x4000 };
@@ -256,6 +335,22 @@ mod tests {
         let mut bytes = [0; 4];
         memory.guest().read_slice(&mut bytes, GuestAddress(SPAN.dma.0 + 0x123 * 4)).expect("mapped");
         assert_eq!(bytes, [0x78, 0x56, 0x34, 0x12]);
+    }
+
+    #[test]
+    fn memory_in_a_file_is_the_files() {
+        let span = |offset| Span { cpu: SPAN.cpu.offset(offset), dma: SPAN.dma.offset(offset), len: 0x1000 };
+        let file = tempfile::tempfile().expect("a file");
+        // By rising address for devices, whatever the order in which they are named.
+        let same = file.try_clone().expect("a descriptor");
+        let memory = Memory::in_file(&[span(0x8000), span(0)], same).expect("8 KiB");
+        memory.write(SPAN.cpu.offset(0x10), &[1]).expect("mapped");
+        memory.write(SPAN.cpu.offset(0x8010), &[2]).expect("mapped");
+        let mut bytes = vec![];
+        (&file).read_to_end(&mut bytes).expect("it can be read");
+        assert_eq!((bytes.len(), bytes[0x10], bytes[0x1010]), (0x2000, 1, 2));
+        let nothing = File::open("/dev/null").expect("Linux has it");
+        assert!(matches!(Memory::in_file(&[SPAN], nothing), Err(MemoryError::Os(_))));
     }
 
     #[test]
@@ -295,6 +390,24 @@ mod tests {
         assert_eq!(memory.read(at, &mut bytes), Err(CpuFault { cpu: at, len: 8 }));
         memory.read(SPAN.cpu.offset(0x8000), &mut bytes).expect("mapped");
         assert_eq!(bytes, [0; 8], "behind it for devices");
+    }
+
+    /// Links need not be aligned, and a pool whose spans touch may have one across their border.
+    #[test]
+    fn words_are_read_as_they_were_written_wherever_they_lie() {
+        let span = |offset| Span { cpu: SPAN.cpu.offset(offset), dma: SPAN.dma.offset(offset), len: 0x1000 };
+        let memory = Memory::new(&[span(0), span(0x1000)]).expect("8 KiB");
+        for at in [0, 6, 0xff9, 0xffd, 0xfff, 0x1000] {
+            let at = SPAN.cpu.offset(at);
+            memory.write_u64(at, 0x0123_4567_89ab_cdef).expect("mapped");
+            assert_eq!(memory.read_u64(at), Ok(0x0123_4567_89ab_cdef), "{at}");
+            assert_eq!(memory.read_u32(at), Ok(0x89ab_cdef), "little-endian at {at}");
+            memory.write_u32(at, 0x7654_3210).expect("mapped");
+            assert_eq!(memory.read_u64(at), Ok(0x0123_4567_7654_3210), "{at}");
+        }
+        let end = SPAN.cpu.offset(0x1ffd);
+        assert_eq!(memory.read_u32(end), Err(CpuFault { cpu: end, len: 4 }));
+        assert_eq!(memory.write_u64(end, 1), Err(CpuFault { cpu: end, len: 8 }));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Where pools get their pages (Linux: `dma_alloc_coherent`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -9,7 +9,8 @@ use bus::{CpuAddr, DmaAddr};
 use parking_lot::Mutex;
 use thiserror::Error;
 
-use crate::memory::{Memory, Span};
+use crate::free_pages::FreePages;
+use crate::memory::Memory;
 use crate::pool::Flags;
 
 /// A run of pages, as its source gave it.
@@ -129,8 +130,8 @@ pub struct PageAllocator {
 }
 
 struct State {
-    /// DMA addresses of free pages below the mask.
-    free: BTreeSet<u64>,
+    /// Free pages below the mask, by their DMA addresses.
+    free: FreePages,
     /// Runs in use: DMA address to length.
     used: BTreeMap<u64, u64>,
     wrong_frees: u64,
@@ -147,10 +148,9 @@ impl PageAllocator {
     pub fn new(memory: Arc<Memory>, page_size: u64, mask: u64, order: PageOrder) -> Arc<Self> {
         // No next one: the largest there is, of which no memory has a page.
         let page_size = page_size.max(SMALLEST_PAGE).checked_next_power_of_two().unwrap_or(1 << 63);
-        // Built in one go from a rising sequence: a set that is filled page by page costs a bench most of its start.
-        let free: BTreeSet<u64> = memory.spans().iter().flat_map(|span| pages_of(span, page_size, mask)).collect();
+        let free = FreePages::new(memory.spans(), page_size, mask);
         let random = if let PageOrder::Scattered(seed) = order { seed } else { 0 };
-        let reachable = !free.is_empty();
+        let reachable = free.len() > 0;
         let state = State { free, used: BTreeMap::new(), wrong_frees: 0, random, last: u64::MAX };
         Arc::new(Self { memory, page_size, mask, order, reachable, state: Mutex::new(state) })
     }
@@ -168,15 +168,6 @@ impl PageAllocator {
     }
 }
 
-/// The pages of a span whose every byte is at or below `mask`.
-fn pages_of(span: &Span, page_size: u64, mask: u64) -> impl Iterator<Item = u64> {
-    // The last byte of a span is below 2^64; what is behind it need not be.
-    let last = (span.dma.0 + (span.len - 1)).min(mask);
-    let first = span.dma.0.checked_next_multiple_of(page_size);
-    std::iter::successors(first, move |page| page.checked_add(page_size))
-        .take_while(move |&page| page <= last && last - page >= page_size - 1)
-}
-
 impl State {
     /// First page of a run of `count` free pages.
     fn find(&mut self, count: u64, page_size: u64, order: PageOrder, memory: &Memory) -> Option<u64> {
@@ -188,14 +179,14 @@ impl State {
         };
         let fits = |&page: &u64| {
             page & (run - 1) == 0
-                && (1..count).all(|i| page.checked_add(i * page_size).is_some_and(|next| self.free.contains(&next)))
+                && (1..count).all(|i| page.checked_add(i * page_size).is_some_and(|next| self.free.contains(next)))
                 && (count == 1 || adjacent(page, count * page_size))
         };
         match order {
-            PageOrder::Forward => self.free.iter().copied().find(fits),
-            PageOrder::Backward => self.free.iter().rev().copied().find(fits),
+            PageOrder::Forward => self.free.rising().find(fits),
+            PageOrder::Backward => self.free.falling().find(fits),
             PageOrder::Scattered(_) => {
-                let all: Vec<u64> = self.free.iter().copied().filter(fits).collect();
+                let all: Vec<u64> = self.free.rising().filter(fits).collect();
                 let apart: Vec<u64> =
                     all.iter().copied().filter(|page| page.abs_diff(self.last) > count * page_size).collect();
                 let choice = if apart.is_empty() { all } else { apart };
@@ -226,7 +217,7 @@ impl PageAllocator {
             return Err(if self.reachable { exhausted } else { PageError::Mask { mask: self.mask } });
         };
         for i in 0..count {
-            state.free.remove(&(first + i * self.page_size));
+            state.free.remove(first + i * self.page_size);
         }
         state.used.insert(first, len);
         state.last = first;

@@ -60,6 +60,16 @@ impl Eyes {
         (seen.accesses.clone(), seen.dropped)
     }
 
+    fn keep(&self, access: &Access) {
+        let now = self.now();
+        let mut seen = self.seen.lock();
+        if seen.accesses.len() < MOST {
+            seen.accesses.push((now, *access));
+        } else {
+            seen.dropped += 1;
+        }
+    }
+
     fn register(&self, event: &RegisterEvent) {
         let now = self.now();
         let mut seen = self.seen.lock();
@@ -84,15 +94,13 @@ impl TraceSink for Eyes {
 
 impl Watch for Eyes {
     fn access(&self, access: &Access) {
-        let now = self.now();
-        let mut seen = self.seen.lock();
-        if seen.accesses.len() < MOST {
-            seen.accesses.push((now, *access));
-        } else {
-            seen.dropped += 1;
-        }
-        drop(seen);
+        self.keep(access);
         self.watch.access(access);
+    }
+
+    fn write(&self, access: &Access, data: &[u8]) {
+        self.keep(access);
+        self.watch.write(access, data);
     }
 
     fn layout(&self, contract: &'static LayoutContract, written: DmaAddr, count: u32) {

@@ -82,6 +82,7 @@ fn status(status: Status) -> &'static str {
     match status {
         Status::Pass => "pass",
         Status::Reported => "not judged",
+        Status::Declared => "declared",
         Status::KnownBad => "known bad",
         Status::Broken => "broken",
     }

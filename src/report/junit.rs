@@ -39,6 +39,11 @@ fn status(row: &Row, repeat: &Repeat<'_>) -> TestCaseStatus {
             skipped.set_message("not judged: what was seen is in the output");
             skipped
         }
+        Status::Declared => {
+            let mut skipped = TestCaseStatus::skipped();
+            skipped.set_message("as declared for such a pool: what was seen is in the output");
+            skipped
+        }
         Status::KnownBad => {
             let mut skipped = TestCaseStatus::skipped();
             skipped.set_message(format!("known bad: {}", row.error.as_deref().unwrap_or("no error")));

@@ -1,4 +1,4 @@
-//! KTAP version 1 (Documentation/dev-tools/ktap.rst), known bad as an expected failure.
+//! KTAP version 1 (Documentation/dev-tools/ktap.rst), known bad and declared as expected failures.
 
 use std::io::{self, Write};
 
@@ -44,6 +44,7 @@ fn test(out: &mut dyn Write, number: usize, row: &Row, repeat: &Repeat<'_>) -> i
     let result = if passed { "ok" } else { "not ok" };
     let directive = match row.status {
         Status::Reported => " # SKIP not judged",
+        Status::Declared => " # XFAIL as declared",
         Status::KnownBad => " # XFAIL known bad",
         Status::Pass | Status::Broken => "",
     };

@@ -1,5 +1,6 @@
 //! A check's result in the field's formats.
 
+pub(crate) mod compare;
 mod json;
 mod junit;
 mod ktap;
@@ -40,8 +41,9 @@ fn human(duration: Duration) -> String {
     }
 }
 
-/// What was seen and is not judged, in one line.
+/// What was seen and is not judged or is as declared, in one line.
 fn seen_line(seen: &Seen) -> String {
     let variants: Vec<_> = seen.variants.iter().map(ToString::to_string).collect();
-    format!("seen with {}: {}", variants.join(" and with "), seen.notes.join("; "))
+    let with = if variants.is_empty() { String::new() } else { format!(" with {}", variants.join(" and with ")) };
+    format!("seen{with}: {}", seen.notes.join("; "))
 }

@@ -20,8 +20,8 @@ pub(super) fn write(out: &mut dyn Write, report: &Report, quiet: bool, repeat: &
         }
     }
     known_bad(out, &rows, repeat)?;
-    for row in rows.iter().filter(|row| row.status == Status::Reported) {
-        not_judged(out, row)?;
+    for row in rows.iter().filter(|row| matches!(row.status, Status::Declared | Status::Reported)) {
+        seen(out, row)?;
     }
     if !quiet {
         scopes(out, report)?;
@@ -37,7 +37,7 @@ fn table(rows: &[&Row]) -> Table {
     for row in rows {
         let verdict = match row.status {
             Status::KnownBad => format!("{} (known bad)", row.verdict),
-            Status::Pass | Status::Reported | Status::Broken => row.verdict.to_string(),
+            Status::Pass | Status::Reported | Status::Declared | Status::Broken => row.verdict.to_string(),
         };
         table.add_row([
             row.pool.clone(),
@@ -89,10 +89,15 @@ fn known_bad(out: &mut dyn Write, rows: &[&Row], repeat: &Repeat<'_>) -> io::Res
     causes.iter().try_for_each(|(pool, scenarios, detail)| broken(out, pool, scenarios, detail, repeat))
 }
 
-/// What a scenario saw that is nobody's promise.
-fn not_judged(out: &mut dyn Write, row: &Row) -> io::Result<()> {
+/// What a scenario saw that is nobody's promise, or that it declares.
+fn seen(out: &mut dyn Write, row: &Row) -> io::Result<()> {
     writeln!(out, "{} · {}: {}", row.pool, row.scenario, row.verdict)?;
-    row.seen.iter().try_for_each(|seen| writeln!(out, "  {}", seen_line(seen)))?;
+    for seen in &row.seen {
+        match row.status {
+            Status::Declared => seen.notes.iter().try_for_each(|note| writeln!(out, "  seen: {note}"))?,
+            _ => writeln!(out, "  {}", seen_line(seen))?,
+        }
+    }
     writeln!(out, "  scope: {}\n", row.scope)
 }
 
@@ -131,19 +136,21 @@ fn summary(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     let count = |status| report.rows.iter().filter(|row| row.status == status).count();
     let runs: usize = report.rows.iter().map(|row| row.runs).sum();
     let rows = report.rows.len();
-    let not_judged = match count(Status::Reported) {
+    let others = |status, words: &str| match count(status) {
         0 => String::new(),
-        count => format!(", {count} not judged"),
+        count => format!(", {count} {words}"),
     };
     writeln!(
         out,
-        "{rows} {} ({runs} {}) in {}: {} no failure found, {} known bad, {} broken{not_judged}",
+        "{rows} {} ({runs} {}) in {}: {} no failure found, {} known bad, {} broken{}{}",
         if rows == 1 { "row" } else { "rows" },
         if runs == 1 { "run" } else { "runs" },
         human(report.wall_time),
         count(Status::Pass),
         count(Status::KnownBad),
         count(Status::Broken),
+        others(Status::Declared, "as declared"),
+        others(Status::Reported, "not judged"),
     )
 }
 

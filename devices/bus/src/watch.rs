@@ -62,6 +62,12 @@ pub trait Watch: Send + Sync {
     /// The device is about to do `access`.
     fn access(&self, access: &Access);
 
+    /// The device is about to write `data`: [`Watch::access`] for one who wants to know what.
+    fn write(&self, access: &Access, data: &[u8]) {
+        let _ = data;
+        self.access(access);
+    }
+
     /// The driver wrote `written` to `contract.register`, before the hardware masks it; `count` objects follow.
     fn layout(&self, contract: &'static LayoutContract, written: DmaAddr, count: u32);
 }

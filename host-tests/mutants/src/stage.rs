@@ -72,7 +72,7 @@ impl Seen {
     /// Whether nothing was wrong.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        matches!(self.verdict, Verdict::NoFailureFound | Verdict::NotJudged)
+        matches!(self.verdict, Verdict::NoFailureFound | Verdict::NotJudged | Verdict::AsDeclared)
     }
 
     fn clean() -> Self {
@@ -95,7 +95,7 @@ impl Seen {
         let names = run.findings.iter().map(|finding| finding.name().to_owned()).collect();
         let finding = run.first_finding().map(noticed);
         let how = match run.verdict {
-            Verdict::NoFailureFound | Verdict::NotJudged => None,
+            Verdict::NoFailureFound | Verdict::NotJudged | Verdict::AsDeclared => None,
             Verdict::Inconclusive => run.failure.as_ref().map(|failure| How::Error(failure.to_string())),
             Verdict::ClientAssumptionViolated | Verdict::PoolContractViolated => finding,
         };

@@ -5,7 +5,7 @@ use gadgets::{FastbootConfig, FastbootGadget};
 
 use super::{Outcome, Scenario};
 use crate::fastboot::Fastboot as Client;
-use crate::random::payload;
+use crate::random::shared_payload;
 use crate::session::{Session, expect_equal};
 use crate::shared::Shared;
 use crate::verdict::Failure;
@@ -41,13 +41,13 @@ async fn run(session: &Session) -> Result<(), Failure> {
     expect_equal("getvar:product", &fastboot.command("getvar:product").await?, &"msm8916".to_owned())?;
     expect_equal("getvar:serialno", &fastboot.command("getvar:serialno").await?, &"0123abcd".to_owned())?;
 
-    let image = payload(session.seed(), IMAGE);
+    let image = shared_payload(session.seed(), IMAGE);
     fastboot.download(&image).await?;
-    let intact = loader.with(|gadget| gadget.image() == image);
+    let intact = loader.with(|gadget| gadget.image() == image.as_slice());
     expect_equal("the downloaded image is intact", &intact, &true)?;
 
     fastboot.command("flash:boot").await?;
-    let flashed = loader.with(|gadget| gadget.storage().read("boot").is_some_and(|stored| stored == image));
+    let flashed = loader.with(|gadget| gadget.storage().read("boot").is_some_and(|stored| stored == image.as_slice()));
     expect_equal("the flashed image is intact", &flashed, &true)?;
 
     fastboot.command("reboot").await?;

@@ -5,6 +5,7 @@ mod bootloader_to_ethernet;
 mod fail_alloc;
 mod fastboot;
 mod foreign_in;
+mod malicious_device;
 mod network;
 mod raced;
 mod replug;
@@ -17,7 +18,7 @@ pub(crate) mod two_pages;
 use std::future::Future;
 use std::pin::Pin;
 
-use pool::Metadata;
+use pool::Policy;
 use usb::Speed;
 
 use crate::driver::Client;
@@ -58,6 +59,25 @@ impl Default for Needs {
     }
 }
 
+/// What must come of a scenario and is no news: names of findings.
+///
+/// Whatever else is found is news, and so is what does not come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Expected {
+    /// What its own device or client does wrong, on any pool.
+    pub provoked: &'static [&'static str],
+    /// What a pool with its own data in that place cannot withstand. A run that shows it is no pass
+    /// ([`Verdict::AsDeclared`](crate::Verdict::AsDeclared)).
+    pub shown: &'static [&'static str],
+}
+
+impl Expected {
+    /// All of them.
+    pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
+        self.provoked.iter().chain(self.shown).copied()
+    }
+}
+
 /// A scenario. It expects of every pool that keeps its contract that the host is served, and that nothing is found but
 /// what [`Scenario::expects`] names.
 pub trait Scenario: Send + Sync {
@@ -72,11 +92,11 @@ pub trait Scenario: Send + Sync {
         Needs::default()
     }
 
-    /// Names of the findings that must come of it, for a pool with its own data in this place, and are no news: a device
-    /// that rewrites free blocks gets an `AttackerAddress` out of a pool with in-block metadata.
-    fn expects(&self, metadata: &Metadata) -> &'static [&'static str] {
-        let _ = metadata;
-        &[]
+    /// What must come of it on a pool of such properties: a device that rewrites free blocks gets an `AttackerAddress` out
+    /// of a pool with in-block metadata.
+    fn expects(&self, pool: &Policy) -> Expected {
+        let _ = pool;
+        Expected::default()
     }
 
     /// The port speeds at which a check runs it.
@@ -115,6 +135,7 @@ pub fn table() -> Vec<Box<dyn Scenario>> {
         Box::new(fail_alloc::FailAlloc),
         Box::new(aged::Aged),
         Box::new(two_pages::TwoPages),
+        Box::new(malicious_device::MaliciousDevice),
     ];
     table.extend(raced::table());
     table

@@ -21,8 +21,12 @@ enum pp_complaint { PP_SLEPT, PP_MEMORY, PP_LOCKING };
 /* Why a call did not come back by itself. */
 enum pp_end { PP_RETURNED, PP_SIGNAL, PP_ENDLESS, PP_BUG };
 
+struct pp_guard;
+
 /* One call into the file, and how it ended. */
 struct pp_call {
+	/* That of the thread which makes it. */
+	struct pp_guard *guard;
 	const struct pp_host *host;
 	void *context;
 	unsigned long page_size;

@@ -3,6 +3,8 @@
 use std::ffi::{c_char, c_int, c_long, c_ulong, c_void};
 use std::ptr;
 
+use crate::guard;
+
 /// What the program does for the file (`struct pp_host`).
 #[repr(C)]
 pub(crate) struct Host {
@@ -24,6 +26,7 @@ pub(crate) const ENDLESS: c_int = 2;
 /// One call into the file, and how it ended (`struct pp_call`).
 #[repr(C)]
 pub(crate) struct Call {
+    pub(crate) guard: *mut c_void,
     pub(crate) host: *const Host,
     pub(crate) context: *mut c_void,
     pub(crate) page_size: c_ulong,
@@ -38,8 +41,9 @@ pub(crate) struct Call {
 
 impl Call {
     /// A call for that host's context, which has not begun.
-    pub(crate) const fn new(host: *const Host, context: *mut c_void, page_size: u64, may_sleep: bool) -> Self {
+    pub(crate) fn new(host: *const Host, context: *mut c_void, page_size: u64, may_sleep: bool) -> Self {
         Self {
+            guard: guard::of_this_thread(),
             host,
             context,
             page_size: page_size as c_ulong,
@@ -59,7 +63,6 @@ pub(crate) enum Device {}
 /// `struct dma_pool`
 pub(crate) enum DmaPool {}
 
-pub(crate) type Install = unsafe extern "C" fn() -> c_int;
 pub(crate) type DeviceNew = unsafe extern "C" fn(*const c_char) -> *mut Device;
 pub(crate) type DeviceDrop = unsafe extern "C" fn(*mut Device);
 pub(crate) type Create =

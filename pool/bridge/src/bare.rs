@@ -139,11 +139,12 @@ impl Bare<'_> {
         unsafe { (self.free)(self.pool, block.vaddr, block.dma) };
     }
 
-    /// Writes the whole block.
+    /// Writes to the beginning of the block, as much of it as there is.
     #[inline]
-    pub fn fill(&self, block: &BareBlock, byte: u8) {
-        // SAFETY: a live block has this many bytes.
-        unsafe { block.vaddr.cast::<u8>().write_bytes(byte, self.size) };
+    pub fn write(&self, block: &BareBlock, bytes: &[u8]) {
+        let len = bytes.len().min(self.size);
+        // SAFETY: a live block has `size` bytes, which no slice of this program has a share in.
+        unsafe { block.vaddr.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), len) };
     }
 
     /// The pool that these are of.

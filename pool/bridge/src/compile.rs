@@ -195,7 +195,10 @@ fn flags(options: &Options, source: &Source, kind: &Kind) -> Vec<String> {
     }
     if let Some(sanitizer) = options.sanitizer {
         flags.push(format!("-fsanitize={}", sanitizer.name()));
-        flags.push(format!("-fsanitize-recover={}", sanitizer.name()));
+        if sanitizer == Sanitizer::Address {
+            // The other goes on by itself.
+            flags.push("-fsanitize-recover=address".to_owned());
+        }
     }
     // Without a tree there is no header to say which of the two it is.
     if source.header(kind.header).is_none() && String::from_utf8_lossy(&source.text).contains("dma_pool_create_node(") {
@@ -225,6 +228,14 @@ fn key(compiler: &Compiler, flags: &[String], source: &Source, header: Option<&[
         add(&source.beside(&name).unwrap_or_default());
     }
     hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Where the C compiler is: `$CC`, or cc.
+///
+/// # Errors
+/// [`BuildError::NoCompiler`] if there is none.
+pub fn compiler() -> Result<PathBuf, BuildError> {
+    Compiler::find().map(|compiler| PathBuf::from(compiler.program))
 }
 
 /// A C compiler: `$CC`, or cc.

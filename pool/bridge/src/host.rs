@@ -1,7 +1,7 @@
 //! What this program does for a file while it is called: pages, messages, complaints.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub(crate) struct Host {
 #[derive(Default)]
 struct State {
     /// Pages that the pool has, by their DMA address.
-    pages: HashMap<u64, Pages>,
+    pages: BTreeMap<u64, Pages>,
     remarks: Vec<Remark>,
 }
 

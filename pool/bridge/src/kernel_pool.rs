@@ -29,6 +29,8 @@ pub(crate) struct KernelPool {
     crashed: AtomicBool,
     /// Objects of kmalloc that it has.
     objects: AtomicI64,
+    /// Blocks that it handed out, less those that it took back.
+    in_use: AtomicI64,
 }
 
 /// What came up in a call that came back.
@@ -63,6 +65,7 @@ impl KernelPool {
             pool: AtomicPtr::default(),
             crashed: AtomicBool::new(false),
             objects: AtomicI64::new(0),
+            in_use: AtomicI64::new(0),
         };
         let name = CString::new(NAME).unwrap_or_default();
         let [size, align, boundary] = [geometry.size, geometry.align, geometry.boundary]
@@ -144,6 +147,7 @@ impl Pool for KernelPool {
             let null = || AllocError::Other("dma_pool_alloc returned NULL".to_owned());
             return Err(heard.refusal.map_or_else(null, AllocError::Page));
         }
+        self.in_use.fetch_add(1, Ordering::Relaxed);
         Ok(Block { cpu: self.host.machine.mirror.address(vaddr.cast()), dma: DmaAddr(dma) })
     }
 
@@ -157,7 +161,11 @@ impl Pool for KernelPool {
             })
             .map_err(|crash| FreeError::Crashed(crash.words))?;
         // It returns nothing: that it refused is in its message.
-        heard.error.map_or(Ok(()), |text| Err(FreeError::Other(text)))
+        if let Some(text) = heard.error {
+            return Err(FreeError::Other(text));
+        }
+        self.in_use.fetch_sub(1, Ordering::Relaxed);
+        Ok(())
     }
 
     fn destroy(&self) -> Result<(), DestroyError> {
@@ -176,8 +184,11 @@ impl Pool for KernelPool {
             .map_err(|crash| DestroyError::Crashed(crash.words))?;
         self.pool.store(ptr::null_mut(), Ordering::Release);
         match heard.error {
-            // It says that it is busy, and not how much.
-            Some(text) => Err(DestroyError::Busy { live: 0, owners: vec![text] }),
+            // It says that it is busy, and not by how much.
+            Some(text) => {
+                let live = usize::try_from(self.in_use.load(Ordering::Relaxed)).unwrap_or(0);
+                Err(DestroyError::Busy { live, owners: vec![text] })
+            }
             None => {
                 self.expect_nothing_left();
                 Ok(())

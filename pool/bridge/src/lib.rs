@@ -25,6 +25,7 @@ mod calls;
 mod compile;
 mod crash;
 mod error;
+mod guard;
 mod host;
 mod kernel_file;
 mod kernel_pool;
@@ -36,6 +37,6 @@ mod shim;
 mod source;
 
 pub use bare::{Bare, BareBlock, BareFile, BarePool};
-pub use compile::{Options, Sanitizer};
+pub use compile::{Options, Sanitizer, compiler};
 pub use error::BuildError;
 pub use kernel_file::KernelFile;

@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 use libloading::os::unix::{Library as Loaded, RTLD_LOCAL, RTLD_NOW};
 use parking_lot::Mutex;
 
-use crate::abi;
 use crate::error::BuildError;
+use crate::guard;
 
-/// A loaded shared object. It stays for good: its signal handlers are installed.
+/// A loaded shared object. It stays for good: pools that were not destroyed are its.
 pub(crate) struct Library {
     loaded: Loaded,
     /// The file that it was made of, for messages.
     source: PathBuf,
 }
 
-/// What is loaded already, by object: one that is loaded again is the same, and must not install its handlers twice.
+/// What is loaded already, by object.
 static LOADED: Mutex<Option<HashMap<PathBuf, &'static Library>>> = Mutex::new(None);
 
 impl Library {
@@ -34,12 +34,7 @@ impl Library {
         let opened = unsafe { Loaded::open(Some(object), RTLD_NOW | RTLD_LOCAL) };
         let opened = opened.map_err(|cause| error(cause.to_string()))?;
         let library: &'static Self = Box::leak(Box::new(Self { loaded: opened, source: source.to_owned() }));
-        let install = library.symbol::<abi::Install>(c"pp_install")?;
-        // SAFETY: `pp_install` of shim/runtime/guard.c, called once for this object, which is never unloaded.
-        match unsafe { install() } {
-            0 => {}
-            errno => return Err(error(format!("signal handlers: {}", std::io::Error::from_raw_os_error(errno)))),
-        }
+        guard::install().map_err(|cause| error(format!("signal handlers: {cause}")))?;
         all.insert(object.to_owned(), library);
         Ok(library)
     }

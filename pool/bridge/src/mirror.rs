@@ -4,10 +4,13 @@
 //! span is mapped a second time, at a place that has the low 36 bits of its address for the processor.
 
 use std::io;
+use std::os::fd::AsRawFd;
 use std::ptr;
 
 use bus::CpuAddr;
-use libc::{MAP_ANONYMOUS, MAP_FIXED_NOREPLACE, MAP_NORESERVE, MAP_PRIVATE, MREMAP_FIXED, MREMAP_MAYMOVE};
+use libc::{
+    MAP_ANONYMOUS, MAP_FIXED, MAP_FIXED_NOREPLACE, MAP_NORESERVE, MAP_PRIVATE, MAP_SHARED, MREMAP_FIXED, MREMAP_MAYMOVE,
+};
 use pool::{Memory, Span};
 use vm_memory::{Address, GuestMemoryBackend, GuestMemoryRegion};
 
@@ -18,6 +21,11 @@ const SHARED: u64 = (1 << SHARED_BITS) - 1;
 /// ThreadSanitizer wants a program's memory, the upper where AddressSanitizer does.
 const LOW_WINDOWS: std::ops::Range<u64> = 1..8;
 const HIGH_WINDOWS: std::ops::Range<u64> = 0x110..0x500;
+
+/// Whether a value is an address of that span, or a pointer that stands for one in some mirror.
+pub(crate) const fn points_into(value: u64, span: Span) -> bool {
+    value.wrapping_sub(span.cpu.0) & SHARED < span.len
+}
 
 /// The second mapping of a memory's spans.
 ///
@@ -48,7 +56,7 @@ impl Mirror {
 
     fn add(&mut self, memory: &Memory, span: Span, window: u64) -> io::Result<()> {
         let region = memory.guest().iter().find(|region| region.start_addr().raw_value() == span.dma.0);
-        let first = region.map(|region| region.as_ptr()).ok_or_else(|| io::Error::other("a span has no memory"))?;
+        let region = region.ok_or_else(|| io::Error::other("a span has no memory"))?;
         let wanted = (window << SHARED_BITS | span.cpu.0 & SHARED) as *mut libc::c_void;
         let len = span.len as usize;
         // SAFETY: a new mapping where none is: MAP_FIXED_NOREPLACE refuses to replace one.
@@ -65,9 +73,16 @@ impl Mirror {
             unsafe { libc::munmap(reserved, len) };
             return Err(io::Error::from_raw_os_error(libc::EEXIST));
         }
-        // SAFETY: with an old length of 0 the shared pages of the region get a second mapping and keep the first; it takes the
-        // place of the reservation above, which is ours.
-        let mapped = unsafe { libc::mremap(first.cast(), 0, len, MREMAP_MAYMOVE | MREMAP_FIXED, wanted) };
+        let mapped = match region.file_offset() {
+            // SAFETY: the pages of the file at the place of the reservation above, which is ours.
+            Some(file) => unsafe {
+                let (descriptor, start) = (file.file().as_raw_fd(), file.start() as libc::off_t);
+                libc::mmap(wanted, len, libc::PROT_READ | libc::PROT_WRITE, MAP_SHARED | MAP_FIXED, descriptor, start)
+            },
+            // SAFETY: with an old length of 0 the shared pages of the region get a second mapping and keep the first; it takes
+            // the place of the reservation above, which is ours.
+            None => unsafe { libc::mremap(region.as_ptr().cast(), 0, len, MREMAP_MAYMOVE | MREMAP_FIXED, wanted) },
+        };
         if mapped == libc::MAP_FAILED {
             let error = io::Error::last_os_error();
             // SAFETY: the reservation above.
@@ -116,8 +131,14 @@ mod tests {
 
     #[test]
     fn a_pointer_is_the_same_memory_and_ends_like_the_address() {
-        let memory = Memory::new(&[SPAN]).expect("16 KiB");
-        let mirror = Mirror::new(&memory).expect("a window");
+        let file = tempfile::tempfile().expect("a file");
+        for memory in [Memory::new(&[SPAN]), Memory::in_file(&[SPAN], file)] {
+            is_the_same(&memory.expect("16 KiB"));
+        }
+    }
+
+    fn is_the_same(memory: &Memory) {
+        let mirror = Mirror::new(memory).expect("a window");
         let (cpu, pointer) = (SPAN.cpu.offset(0x128), mirror.pointer(SPAN.cpu.offset(0x128)));
         assert_eq!(pointer.addr() as u64 & SHARED, cpu.0 & SHARED);
         memory.write(cpu, &[1, 2, 3]).expect("mapped");

@@ -9,6 +9,8 @@ use bus::{CpuAddr, DmaAddr};
 use pool::policy::Create;
 use pool::{Block, Flags, Geometry, Memory, Metadata, MetadataField, PageAllocator, PageOrder, PageSource, Pool, Span};
 
+use crate::mirror;
+
 /// What a free block is filled with, none of the kernel's poisons.
 const PATTERN: u8 = 0x5c;
 /// What a debug build fills a freed block with (include/linux/poison.h, POOL_POISON_FREED).
@@ -81,36 +83,59 @@ fn loses_last(pool: &dyn Pool, size: u64) -> bool {
 /// The bytes of a free block that the pool wrote to, less what a debug build fills it with.
 fn metadata(pool: &dyn Pool, memory: &Memory, size: usize) -> Metadata {
     let blocks = take(pool, BLOCKS);
-    let mut own = vec![false; size];
     for block in &blocks {
         let _ = memory.fill(block.cpu, size as u64, PATTERN);
     }
     for &block in &blocks {
         let _ = pool.free(block);
     }
-    for block in &blocks {
+    let freed = |&block: &Block| {
         let mut bytes = vec![PATTERN; size];
-        if memory.read(block.cpu, &mut bytes).is_ok() {
-            own.iter_mut().zip(bytes).for_each(|(own, byte)| *own |= byte != PATTERN && byte != POISON);
-        }
-    }
+        memory.read(block.cpu, &mut bytes).ok().map(|()| (block, bytes))
+    };
+    let freed: Vec<(Block, Vec<u8>)> = blocks.iter().filter_map(freed).collect();
     let _ = pool.destroy();
-    let fields = fields(&own);
+    let mut own = vec![false; size];
+    for (_, bytes) in &freed {
+        own.iter_mut().zip(bytes).for_each(|(own, &byte)| *own |= byte != PATTERN && byte != POISON);
+    }
+    let fields = fields(&own, |start, len| name(&freed, start, len));
     if fields.is_empty() { Metadata::OutOfBand } else { Metadata::InBlock(Box::leak(fields.into_boxed_slice())) }
 }
 
-/// Runs of such bytes, in words of 4 bytes.
-fn fields(own: &[bool]) -> Vec<MetadataField> {
-    let words: Vec<bool> = own.chunks(4).map(|word| word.contains(&true)).collect();
-    let mut fields: Vec<MetadataField> = Vec::new();
-    for (number, _) in words.iter().enumerate().filter(|(_, own)| **own) {
-        let start = number as u64 * 4;
-        match fields.last_mut() {
-            Some(last) if last.start + last.len == start => last.len += 4,
-            _ => fields.push(MetadataField { start, len: 4, name: "the pool's own data" }),
-        }
+/// Words of 8 bytes that hold such a byte, or of 4 where the other half holds none.
+fn fields(own: &[bool], name: impl Fn(usize, usize) -> &'static str) -> Vec<MetadataField> {
+    let field = |(word, bytes): (usize, &[bool])| {
+        let (low, high) = bytes.split_at(bytes.len().min(4));
+        let (start, len) = match (low.contains(&true), high.contains(&true)) {
+            (true, true) => (0, bytes.len()),
+            (true, false) => (0, low.len()),
+            (false, true) => (low.len(), high.len()),
+            (false, false) => return None,
+        };
+        let start = word * 8 + start;
+        Some(MetadataField { start: start as u64, len: len as u64, name: name(start, len) })
+    };
+    own.chunks(8).enumerate().filter_map(field).collect()
+}
+
+/// What a word of free blocks is, by its values.
+fn name(freed: &[(Block, Vec<u8>)], start: usize, len: usize) -> &'static str {
+    let values = || freed.iter().map(|(block, bytes)| (block, word(&bytes[start..start + len])));
+    let is_pointer = |value| value == 0 || mirror::points_into(value, SPAN);
+    if len == 8 && values().all(|(block, value)| value == block.dma.0) {
+        "DMA address"
+    } else if len == 8 && values().all(|(_, value)| is_pointer(value)) {
+        "next pointer"
+    } else if len == 4 && values().all(|(_, value)| value <= PAGE) {
+        "next offset"
+    } else {
+        "the pool's own data"
     }
-    fields
+}
+
+fn word(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
 }
 
 #[cfg(test)]
@@ -119,13 +144,13 @@ mod tests {
 
     #[test]
     fn bytes_become_fields_of_whole_words() {
-        let mut own = vec![false; 24];
-        own[1] = true;
-        own[9] = true;
-        own[12] = true;
-        let found: Vec<_> = fields(&own).into_iter().map(|field| (field.start, field.len)).collect();
-        assert_eq!(found, [(0, 4), (8, 8)]);
-        assert_eq!(fields(&[false; 8]), []);
+        let mut own = vec![false; 32];
+        for byte in [1, 12, 16, 23] {
+            own[byte] = true;
+        }
+        let found: Vec<_> = fields(&own, |_, _| "").into_iter().map(|field| (field.start, field.len)).collect();
+        assert_eq!(found, [(0, 4), (12, 4), (16, 8)]);
+        assert_eq!(fields(&[false; 8], |_, _| ""), []);
     }
 
     #[test]
@@ -133,11 +158,11 @@ mod tests {
         for policy in pool::policy::table() {
             let seen = probe(&policy.create, || false);
             assert_eq!((seen.smallest, seen.loses_last), (policy.smallest, policy.loses_last), "{policy:?}");
-            let extent = |metadata| match metadata {
-                Metadata::OutOfBand => 0,
-                Metadata::InBlock(fields) => fields.iter().map(|field| field.start + field.len).max().unwrap_or(0),
+            let fields = |metadata| match metadata {
+                Metadata::OutOfBand => &[][..],
+                Metadata::InBlock(fields) => fields,
             };
-            assert_eq!(extent(seen.metadata), extent(policy.metadata), "{policy:?}");
+            assert_eq!(fields(seen.metadata), fields(policy.metadata), "{policy:?}");
         }
     }
 }

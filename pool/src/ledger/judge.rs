@@ -160,14 +160,16 @@ impl State {
 
     /// Records what a wrong write did to pools, over its whole length: what they do afterwards is not their fault.
     #[cold]
-    pub(super) fn tampered(&mut self, addr: u64, len: u64, write: &str) {
+    pub(super) fn tampered(&mut self, addr: u64, len: u64, write: &str, data: &[u8]) {
         let end = addr.saturating_add(len);
         let Self { map, pools, .. } = self;
         for page in map.pool_pages().filter(|page| page.base < end && addr < page.base + page.len) {
             let pool = &mut pools[page.pool];
             let tampering = pool.tampering(page, addr, end - addr);
-            if !tampering.damaged.is_empty() {
-                pool.damage.get_or_insert_with(|| format!("{write}{}", over(&tampering.damaged)));
+            if let Some((block, offset)) = tampering.first {
+                let damaged = over(&tampering.damaged);
+                let words = format!("{write}, byte {offset} of the free block at {block:#x}{damaged}");
+                pool.damages.add(words, data, pool.allocations);
             }
             tampering.written.into_iter().for_each(|(start, len)| pool.dirt.add(start, len));
         }

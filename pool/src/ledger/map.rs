@@ -45,11 +45,48 @@ pub(super) enum At<'a> {
 
 pub(super) struct Map {
     /// Base address and frames of every span, by rising address.
-    spans: Vec<(u64, Vec<Frame>)>,
+    spans: Vec<(u64, Frames)>,
     /// Frames outside of them, by their number: of a log that tells addresses and has no memory. Only pages of pools.
     elsewhere: HashMap<u64, Frame>,
     pool_pages: Slots<PoolPage>,
     mappings: Slots<Mapping>,
+}
+
+/// The frames of a span. Those that nothing ever lay in are not there: a memory has thousands, a run uses a few.
+struct Frames {
+    count: usize,
+    /// Frame n is number n % [`CHUNK`] of chunk n / [`CHUNK`].
+    chunks: Vec<Option<Box<[Frame; CHUNK]>>>,
+}
+
+/// Frames that come together.
+const CHUNK: usize = 32;
+
+impl Frames {
+    fn new(count: usize) -> Self {
+        Self { count, chunks: std::iter::repeat_with(|| None).take(count.div_ceil(CHUNK)).collect() }
+    }
+
+    fn get(&self, number: usize) -> Option<&Frame> {
+        let chunk = self.chunks.get(number / CHUNK)?.as_deref()?;
+        (number < self.count).then(|| &chunk[number % CHUNK])
+    }
+
+    /// These frames, which are there from now on.
+    fn range_mut(&mut self, from: usize, to: usize) -> impl Iterator<Item = &mut Frame> {
+        let to = to.min(self.count);
+        let chunks = (0..).zip(&mut self.chunks).take(to.div_ceil(CHUNK)).skip(from / CHUNK);
+        chunks.filter(move |_| from < to).flat_map(move |(number, chunk)| {
+            let chunk = chunk.get_or_insert_with(|| Box::new(std::array::from_fn(|_| Frame::default())));
+            let begin = number * CHUNK;
+            &mut chunk[from.saturating_sub(begin)..(to - begin).min(CHUNK)]
+        })
+    }
+
+    /// All that are there.
+    fn iter(&self) -> impl Iterator<Item = &Frame> {
+        self.chunks.iter().flatten().flat_map(|chunk| chunk.iter())
+    }
 }
 
 /// Numbered things; numbers are used again.
@@ -93,7 +130,7 @@ impl<T> Slots<T> {
 
 impl Map {
     pub(super) fn new(spans: &[Span]) -> Self {
-        let frames = |span: &Span| (span.dma.0, (0..span.len / FRAME).map(|_| Frame::default()).collect());
+        let frames = |span: &Span| (span.dma.0, Frames::new((span.len / FRAME) as usize));
         Self {
             spans: spans.iter().map(frames).collect(),
             elsewhere: HashMap::new(),
@@ -108,6 +145,7 @@ impl Map {
         self.pool_pages.things.len() + self.mappings.things.len()
     }
 
+    /// The frame of an address; `None` if nothing ever lay there.
     fn frame(&self, addr: u64) -> Option<&Frame> {
         let in_memory =
             self.spans.iter().find_map(|(base, frames)| frames.get((addr.checked_sub(*base)? / FRAME) as usize));
@@ -119,8 +157,8 @@ impl Map {
         let last = start.saturating_add(len.max(1) - 1);
         self.spans.iter_mut().flat_map(move |(base, frames)| {
             let from = (start.saturating_sub(*base) / FRAME) as usize;
-            let to = last.checked_sub(*base).map_or(0, |offset| (offset / FRAME) as usize + 1).min(frames.len());
-            frames.get_mut(from..to).unwrap_or_default()
+            let to = last.checked_sub(*base).map_or(0, |offset| (offset / FRAME) as usize + 1);
+            frames.range_mut(from, to)
         })
     }
 
@@ -245,7 +283,7 @@ impl Map {
 
     /// Buffers of slabs that are in use.
     pub(super) fn live_buffers(&self) -> usize {
-        let frames = self.spans.iter().flat_map(|(_, frames)| frames);
+        let frames = self.spans.iter().flat_map(|(_, frames)| frames.iter());
         frames.filter_map(|frame| frame.buffers.as_deref()).map(Buffers::live).sum()
     }
 

@@ -3,6 +3,7 @@
 //! It wraps any pool from outside and never looks into one. Every query is O(1) by page; only a finding costs more.
 
 mod buffers;
+mod damage;
 mod dirt;
 mod judge;
 mod kept;
@@ -11,6 +12,7 @@ mod leaks;
 mod map;
 mod observed;
 mod order;
+mod owned;
 mod place;
 mod pool_page;
 mod pool_record;
@@ -233,7 +235,7 @@ impl Ledger {
         let mut state = self.state.lock();
         if let Some(finding) = state.judge_driver(access) {
             if access.kind == AccessKind::Write {
-                state.tampered(access.dma.0, access.len, &access.to_string());
+                state.tampered(access.dma.0, access.len, &access.to_string(), &[]);
             }
             state.findings.push(*finding);
         }
@@ -251,8 +253,9 @@ impl Ledger {
     }
 }
 
-impl Watch for Ledger {
-    fn access(&self, access: &Access) {
+impl Ledger {
+    /// Judges an access of a device; `data` is what it writes, where that is known.
+    fn device_access(&self, access: &Access, data: &[u8]) {
         let mut state = self.state.lock();
         state.counts.accesses += 1;
         match state.judge(access) {
@@ -264,11 +267,34 @@ impl Watch for Ledger {
             Judgement::Wrong(finding) => {
                 if access.kind == AccessKind::Write {
                     let Access { addr, len, belief, .. } = access;
-                    state.tampered(addr.0, *len, &format!("the device wrote {belief} at {addr} ({len} bytes)"));
+                    let value = value(data);
+                    let write = format!("the device wrote {belief}{value} at {addr} ({len} bytes)");
+                    state.tampered(addr.0, *len, &write, data);
                 }
                 state.findings.push(*finding);
             }
         }
+    }
+}
+
+/// What was written, as far as it is short enough to be an address.
+fn value(data: &[u8]) -> String {
+    if let Some(bytes) = data.as_array() {
+        format!(" = {:#x}", u64::from_le_bytes(*bytes))
+    } else if let Some(bytes) = data.as_array() {
+        format!(" = {:#x}", u32::from_le_bytes(*bytes))
+    } else {
+        String::new()
+    }
+}
+
+impl Watch for Ledger {
+    fn access(&self, access: &Access) {
+        self.device_access(access, &[]);
+    }
+
+    fn write(&self, access: &Access, data: &[u8]) {
+        self.device_access(access, data);
     }
 
     fn layout(&self, contract: &'static LayoutContract, written: DmaAddr, count: u32) {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use bus::DmaAddr;
 
+use super::damage::Damages;
 use super::dirt::Dirt;
 use super::pool_page::{BlockRecord, PoolPage};
 use crate::finding::{BlockState, Finding, Promise};
@@ -30,8 +31,10 @@ pub(super) struct PoolRecord {
     pub(super) leak_found: bool,
     /// Accesses of devices to its live blocks.
     pub(super) accesses: u64,
-    /// The first write that was seen to hit the pool's own data: by whom, where, over what.
-    pub(super) damage: Option<String>,
+    /// How often it handed out a block.
+    pub(super) allocations: u64,
+    /// The writes that were seen to hit the pool's own data.
+    pub(super) damages: Damages,
     /// What devices and the driver wrote outside of live blocks.
     pub(super) dirt: Dirt,
     /// The driver freed what was not its to free.
@@ -52,6 +55,8 @@ pub(super) enum PoolState {
 pub(super) struct Tampering {
     /// The pool's own data that it hit.
     pub(super) damaged: Vec<&'static str>,
+    /// The first free block whose part of that it hit: where it begins, and the write's first byte in it.
+    pub(super) first: Option<(u64, u64)>,
     /// First byte and length of what was written.
     pub(super) written: Vec<(u64, u64)>,
 }
@@ -85,7 +90,8 @@ impl PoolRecord {
             in_use_at_end: false,
             leak_found: false,
             accesses: 0,
-            damage: None,
+            allocations: 0,
+            damages: Damages::default(),
             dirt: Dirt::default(),
             misused: false,
         }
@@ -97,8 +103,8 @@ impl PoolRecord {
         if self.misused {
             let seen = format!("it freed wrongly before, and now the pool breaks {promise:?}: {seen}");
             Finding::WrongFree { pool, block, seen }
-        } else if let Some(written) = self.damage.clone() {
-            Finding::AttackerAddress { pool, block, promise, seen, written }
+        } else if let Some((written, allocations)) = self.damages.behind(block, self.allocations) {
+            Finding::AttackerAddress { pool, block, promise, seen, written, allocations }
         } else {
             Finding::PoolContract { pool, promise, seen }
         }
@@ -163,6 +169,7 @@ impl PoolRecord {
             if !live {
                 tampering.written.push((at, next - at));
                 for field in fields.iter().filter(|field| is_block && hit(start + field.start, field.len)) {
+                    tampering.first.get_or_insert((start, at - start));
                     if !tampering.damaged.contains(&field.name) {
                         tampering.damaged.push(field.name);
                     }

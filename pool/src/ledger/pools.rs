@@ -3,6 +3,7 @@
 use bus::DmaAddr;
 
 use super::leaks::name;
+use super::owned::whose;
 use super::pool_page::PoolPage;
 use super::{Ledger, PoolRecord, PoolState, State};
 use crate::finding::{Finding, Promise};
@@ -98,6 +99,7 @@ impl Ledger {
         state.counts.allocations += 1;
         let State { map, pools, .. } = &mut *state;
         let pool = &mut pools[id.0];
+        pool.allocations += 1;
         if pool.first.len() < REMEMBERED {
             pool.first.push(block.dma);
         }
@@ -105,8 +107,10 @@ impl Ledger {
         let page = map.pool_page_mut(block.dma.0);
         let Some(page) = page.filter(|page| page.pool == id.0 && page.holds(block.dma.0, size)) else {
             pool.strays.insert(block.dma.0);
-            let seen = format!("{} and {size} bytes are not in a page of this pool", block.dma);
-            let finding = pool.broken(Promise::OwnPages, block, seen);
+            let whose = whose(map, pools, self.memory.dma(block.cpu));
+            let seen =
+                format!("{} and {size} bytes are not in a page of this pool; {} is {whose}", block.dma, block.cpu);
+            let finding = pools[id.0].broken(Promise::OwnPages, block, seen);
             state.misled(id, block);
             state.findings.push(finding);
             return;
@@ -208,11 +212,13 @@ impl State {
             return;
         };
         let pool = &pools[id.0];
-        let (name, misused, damage) = (pool.name.clone(), pool.misused, pool.damage.clone());
+        let damage =
+            pool.damages.first().map(|damage| format!("pool {} was led to {}: {damage}", pool.name, block.dma));
+        let misused = pool.misused;
         let other = &mut pools[other];
         other.misused |= misused;
-        if let Some(damage) = damage {
-            other.damage.get_or_insert_with(|| format!("pool {name} was led to {}: {damage}", block.dma));
+        if let Some(damage) = damage.filter(|_| other.damages.is_empty()) {
+            other.damages.add(damage, &[], other.allocations);
         }
     }
 }

@@ -61,13 +61,11 @@ impl PageList {
     }
 
     fn link(&self, page: CpuAddr, offset: u32) -> Result<u32, CpuFault> {
-        let mut bytes = [0; 4];
-        self.memory.read(page.offset(offset.into()), &mut bytes)?;
-        Ok(u32::from_le_bytes(bytes))
+        self.memory.read_u32(page.offset(offset.into()))
     }
 
     fn set_link(&self, block: CpuAddr, next: u32) -> Result<(), CpuFault> {
-        self.memory.write(block, &next.to_le_bytes())
+        self.memory.write_u32(block, next)
     }
 
     /// Links a fresh page's blocks in ascending order.

@@ -120,7 +120,9 @@ fn after_damage_that_was_seen_it_is_not() {
         assert_eq!(last_blame(&machine), (Blame::Client, Some(promise)));
         let Some(Finding::AttackerAddress { seen, written, .. }) = machine.ledger.findings().pop() else { panic!() };
         assert_eq!(
-            written, "the device wrote dQH 3 token at 0x80000f04 (8 bytes); it damaged the pool's link",
+            written,
+            "the device wrote dQH 3 token at 0x80000f04 (8 bytes), byte 4 of the free block at 0x80000f00; it damaged the \
+             pool's link",
             "who and where"
         );
         assert!(!seen.is_empty());
@@ -326,8 +328,9 @@ fn a_pool_that_was_led_astray_excuses_the_pool_it_was_led_to() {
     assert_eq!(
         written,
         format!(
-            "pool pool was led to {}: the device wrote dQH 3 token at {} (8 bytes); it damaged the pool's next pointer",
-            theirs.dma, mine.dma
+            "pool pool was led to {}: the device wrote dQH 3 token at {} (8 bytes), byte 0 of the free block at {}; it \
+             damaged the pool's next pointer",
+            theirs.dma, mine.dma, mine.dma
         )
     );
 }

@@ -84,7 +84,8 @@ fn a_freed_block_is_not() {
     };
     assert_eq!(
         written,
-        "the driver wrote 0xffff800040000004 / 0x80000004 (4 bytes); it damaged the pool's next pointer"
+        "the driver wrote 0xffff800040000004 / 0x80000004 (4 bytes), byte 4 of the free block at 0x80000000; it damaged \
+         the pool's next pointer"
     );
     assert!(machine.ledger.findings().iter().all(|finding| finding.blame() == Blame::Client));
 }

@@ -60,6 +60,13 @@ impl Machine {
         self.ledger.access(&Access { addr, len, kind, belief: Belief::new(&QUEUE_HEAD, 3, "token") });
     }
 
+    /// A device's write, which the ledger sees.
+    pub(crate) fn device_stores(&self, addr: DmaAddr, bytes: &[u8]) {
+        let (len, belief) = (bytes.len() as u64, Belief::new(&QUEUE_HEAD, 3, "token"));
+        self.ledger.write(&Access { addr, len, kind: AccessKind::Write, belief }, bytes);
+        self.device_writes(addr, bytes);
+    }
+
     /// The names of what was found, in order.
     pub(crate) fn found(&self) -> Vec<&'static str> {
         self.ledger.findings().iter().map(pool::Finding::name).collect()

@@ -206,30 +206,35 @@ fn linked_hands_out_the_address_that_a_device_wrote() {
         pool.free(second).expect("taken back");
         // The device rewrites the free block on top: the block after the next is where it says.
         let secret = machine.source.alloc(4096, Flags::KERNEL).expect("a page of someone else");
-        let pointer = [secret.cpu.0.to_le_bytes(), second.dma.0.to_le_bytes()].concat();
-        machine.access(AccessKind::Write, second.dma, 8);
-        machine.device_writes(second.dma, &pointer);
+        // It begins with a write that explains nothing.
+        machine.device_stores(first.dma.offset(8), &7_u64.to_le_bytes());
+        machine.device_stores(first.dma.offset(8), &first.dma.0.to_le_bytes());
+        machine.device_stores(second.dma, &secret.cpu.0.to_le_bytes());
         machine.device_writes(secret.dma, &[0_u64.to_le_bytes(), 0xdead_0000_u64.to_le_bytes()].concat());
         assert_eq!(pool.alloc(Flags::KERNEL), Ok(second));
-        assert_eq!(machine.found(), ["WriteToFreedBlock"]);
+        assert_eq!(machine.found(), ["WriteToFreedBlock"; 3]);
         let stolen = Block { cpu: secret.cpu, dma: DmaAddr(0xdead_0000) };
         assert_eq!(pool.alloc(Flags::KERNEL), Ok(stolen), "{name}");
         let findings = machine.ledger.findings();
-        let [_, Finding::AttackerAddress { pool: named, block, promise, .. }] = findings.as_slice() else {
+        let [.., Finding::AttackerAddress { pool: named, block, promise, allocations, .. }] = findings.as_slice()
+        else {
             panic!("{findings:?}")
         };
-        assert_eq!((named.as_str(), *block, *promise), ("pool", stolen, Promise::OwnPages));
+        assert_eq!((named.as_str(), *block, *promise, *allocations), ("pool", stolen, Promise::OwnPages, 2));
+        let (secret, second) = (secret.cpu, second.dma);
         assert_eq!(
-            findings[1].to_string(),
+            findings[3].to_string(),
             format!(
-                "pool pool broke its promise OwnPages with {} / 0xdead0000: 0xdead0000 and 64 bytes are not in a page of \
-                 this pool; before, the device wrote dQH 3 token at {} (8 bytes); it damaged the pool's next pointer",
-                secret.cpu, second.dma
+                "pool pool broke its promise OwnPages with {secret} / 0xdead0000: 0xdead0000 and 64 bytes are not in a page \
+                 of this pool; {secret} is memory that is neither a pool's nor the driver's; before, the device wrote dQH 3 \
+                 token = {:#x} at {second} (8 bytes), byte 0 of the free block at {second}; it damaged the pool's next \
+                 pointer; this is allocation 2 since then",
+                secret.0
             )
         );
         // The driver may give back what it was given.
         let _ = pool.free(stolen);
-        assert_eq!(machine.found(), ["WriteToFreedBlock", "AttackerAddress"]);
+        assert_eq!(machine.found()[2..], ["WriteToFreedBlock", "AttackerAddress"]);
     }
 }
 

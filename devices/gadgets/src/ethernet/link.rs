@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use smoltcp::wire::{EthernetFrame, IpProtocol, Ipv4Packet};
 use usb::gadget::{Completion, Request, RequestError, Stall};
 use usb::{Direction, Speed, Udc};
 
@@ -88,6 +89,17 @@ pub struct Statistics {
 pub(super) struct Received {
     pub(super) buffer: Vec<u8>,
     pub(super) frame: Range<usize>,
+}
+
+impl Received {
+    /// Whether it may be a segment of TCP over IPv4.
+    pub(super) fn is_tcp(&self) -> bool {
+        let frame = EthernetFrame::new_checked(&self.buffer[self.frame.clone()]);
+        frame.is_ok_and(|frame| {
+            let packet = Ipv4Packet::new_checked(frame.payload());
+            packet.is_ok_and(|packet| packet.next_header() == IpProtocol::Tcp)
+        })
+    }
 }
 
 /// Buffers on their way between the endpoints and the network.

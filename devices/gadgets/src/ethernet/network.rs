@@ -39,14 +39,15 @@ impl Network {
             // The list is empty and has room for one.
             let _ = addresses.push(IpCidr::new(usable(config.address).into(), prefix));
         });
-        let mut sockets = SocketSet::new(Vec::new());
-        let services = Services::new(&mut sockets);
-        Self { interface, sockets, services }
+        Self { interface, sockets: SocketSet::new(Vec::new()), services: Services::default() }
     }
 
     /// Takes the frames from the host, serves the connections, makes frames for the host ready. Returns when it has
     /// work again if no frame comes.
     pub(super) fn step(&mut self, now: Duration, frames: &mut Frames, discarded: &mut Discarded) -> Option<Duration> {
+        if frames.received.iter().any(Received::is_tcp) {
+            self.services.open(&mut self.sockets);
+        }
         for _ in 0..ROUNDS {
             self.interface.poll(instant(now), frames, &mut self.sockets);
             if !self.services.serve(&mut self.sockets, discarded) {

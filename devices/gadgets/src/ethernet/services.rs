@@ -36,6 +36,21 @@ pub const fn pattern(offset: u64) -> u8 {
     (offset ^ (offset >> 8) ^ (offset >> 16)) as u8
 }
 
+/// Fills `bytes` with the source service's data from `offset` on.
+pub fn fill_pattern(mut offset: u64, mut bytes: &mut [u8]) {
+    while !bytes.is_empty() {
+        // Within 256 bytes only the lowest byte of the offset changes.
+        let (low, rest) = (offset as u8, 256 - usize::from(offset as u8));
+        let (run, behind) = bytes.split_at_mut(rest.min(bytes.len()));
+        let upper = pattern(offset & !0xff);
+        for (index, byte) in run.iter_mut().enumerate() {
+            *byte = low.wrapping_add(index as u8) ^ upper;
+        }
+        offset += run.len() as u64;
+        bytes = behind;
+    }
+}
+
 /// A running 64-bit FNV-1a checksum with the length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checksum {
@@ -112,15 +127,19 @@ impl Service {
     }
 }
 
-/// All connections.
+/// All connections; none before the first segment of TCP comes, as their buffers cost more than the rest of an activation.
+#[derive(Default)]
 pub(super) struct Services {
     connections: Vec<(SocketHandle, Service)>,
     scratch: Vec<u8>,
 }
 
 impl Services {
-    pub(super) fn new(sockets: &mut SocketSet<'static>) -> Self {
-        let mut connections = Vec::new();
+    /// Listens on every port, from now on.
+    pub(super) fn open(&mut self, sockets: &mut SocketSet<'static>) {
+        if !self.connections.is_empty() {
+            return;
+        }
         for service in [Service::Echo, Service::Discard(Checksum::new()), Service::SOURCE] {
             for _ in 0..CONNECTIONS {
                 let buffer = || SocketBuffer::new(vec![0; BUFFER]);
@@ -128,13 +147,12 @@ impl Services {
                 socket.set_timeout(Some(TIMEOUT));
                 socket.set_nagle_enabled(false);
                 socket.set_ack_delay(None);
-                connections.push((sockets.add(socket), service));
+                self.connections.push((sockets.add(socket), service));
             }
         }
-        let mut services = Self { connections, scratch: vec![0; BUFFER] };
+        self.scratch = vec![0; BUFFER];
         // Opens the ports; nothing can have ended yet.
-        services.serve(sockets, &mut Discarded::new());
-        services
+        self.serve(sockets, &mut Discarded::new());
     }
 
     /// Moves data on every connection. Returns whether the network has something new to do.
@@ -203,9 +221,7 @@ fn source(socket: &mut Socket<'_>, number: &mut u64, digits: &mut usize, offset:
         while *offset < *end && socket.can_send() {
             let sent = socket.send(|room| {
                 let length = usize::try_from(*end - *offset).map_or(room.len(), |left| left.min(room.len()));
-                for (byte, at) in room[..length].iter_mut().zip(*offset..) {
-                    *byte = pattern(at);
-                }
+                fill_pattern(*offset, &mut room[..length]);
                 (length, length)
             });
             match sent {
@@ -252,6 +268,16 @@ mod tests {
         let mut parts = Checksum::of(b"foo");
         parts.update(b"bar");
         assert_eq!(parts.line(), "6 85944171f73967e8\n");
+    }
+
+    #[test]
+    fn the_pattern_is_filled_in_from_any_offset() {
+        for (offset, length) in [(0, 0), (0, 70_000), (1, 255), (255, 1), (255, 600), (65_530, 20), (0x12_3456, 4097)] {
+            let mut bytes = vec![0; length];
+            fill_pattern(offset, &mut bytes);
+            let expected: Vec<u8> = (offset..offset + length as u64).map(pattern).collect();
+            assert_eq!(bytes, expected, "{offset} {length}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod sparse;
 mod storage;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use usb::ch9::{DescriptorType, DeviceDescriptor, InterfaceDescriptor};
@@ -279,9 +280,10 @@ impl Fastboot {
             Next::Command => {}
             Next::Download(size) => {
                 let size = size as usize;
-                self.bootloader.image = Vec::new();
+                let mut image = Vec::new();
                 // Without the reserve the image grows as data comes.
-                let _ = self.bootloader.image.try_reserve_exact(size);
+                let _ = image.try_reserve_exact(size);
+                self.bootloader.image = Arc::new(image);
                 self.waiting = Waiting::Data(size);
             }
             Next::Leave(event) => {
@@ -295,7 +297,8 @@ impl Fastboot {
     }
 
     fn data(&mut self, udc: &mut dyn Udc, announced: usize, data: &[u8]) {
-        let image = &mut self.bootloader.image;
+        // Nobody else has it before it is complete.
+        let image = Arc::make_mut(&mut self.bootloader.image);
         let missing = announced.saturating_sub(image.len());
         let received = image.len() + data.len();
         image.extend_from_slice(data.get(..missing).unwrap_or(data));
@@ -355,7 +358,7 @@ impl Fastboot {
 
     fn leave(&mut self, event: Event) {
         // What was downloaded is lost with the memory.
-        self.bootloader.image = Vec::new();
+        self.bootloader.image = Arc::default();
         self.end = Some(event.end());
         self.event = Some(event);
     }
@@ -398,7 +401,7 @@ impl Functions for Fastboot {
         self.unsent.clear();
         self.last_words = None;
         if let Waiting::Data(_) = self.waiting {
-            self.bootloader.image = Vec::new();
+            self.bootloader.image = Arc::default();
         }
         self.waiting = Waiting::Command;
         self.spare = Vec::new();

@@ -1,5 +1,7 @@
 //! Commands and responses of fastboot (AOSP `system/core/fastboot/README.md`), without USB.
 
+use std::sync::Arc;
+
 use thiserror::Error;
 
 use super::storage::{Storage, StorageError};
@@ -104,13 +106,13 @@ pub(super) struct Bootloader {
     config: FastbootConfig,
     pub(super) storage: Storage,
     /// What was downloaded last; empty: nothing.
-    pub(super) image: Vec<u8>,
+    pub(super) image: Arc<Vec<u8>>,
 }
 
 impl Bootloader {
     pub(super) fn new(config: FastbootConfig) -> Self {
         let storage = Storage::new(config.partitions.iter().map(|(name, size)| (name.as_str(), *size)));
-        Self { config, storage, image: Vec::new() }
+        Self { config, storage, image: Arc::default() }
     }
 
     /// Executes a command. The responses are in order; the last is not [`Response::Info`].
@@ -157,7 +159,7 @@ impl Bootloader {
                 if self.image.is_empty() {
                     return Err(CommandError::NoImage);
                 }
-                self.storage.flash(partition, &self.image)?;
+                self.storage.flash(partition, Arc::clone(&self.image))?;
                 Ok((okay(), Next::Command))
             }
             Some(("erase", partition)) => {
@@ -168,7 +170,7 @@ impl Bootloader {
                 if self.image.is_empty() {
                     return Err(CommandError::NoImage);
                 }
-                leave(Event::Boot(std::mem::take(&mut self.image)))
+                leave(Event::Boot(Arc::unwrap_or_clone(std::mem::take(&mut self.image))))
             }
             None if text == "continue" => leave(Event::Continue),
             None if text == "reboot" => leave(Event::Reboot),

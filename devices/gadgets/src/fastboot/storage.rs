@@ -1,6 +1,7 @@
 //! Partitions in memory.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use thiserror::Error;
 
@@ -25,7 +26,8 @@ pub enum StorageError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Partition {
     size: u64,
-    data: Vec<u8>,
+    /// What was flashed, which is the image that was downloaded until another is.
+    data: Arc<Vec<u8>>,
 }
 
 /// Named partitions of fixed size. Only what was flashed takes memory.
@@ -38,7 +40,7 @@ impl Storage {
     /// Empty partitions, each a name and a size in bytes.
     #[must_use]
     pub fn new<N: Into<String>>(partitions: impl IntoIterator<Item = (N, u64)>) -> Self {
-        let partition = |(name, size): (N, u64)| (name.into(), Partition { size, data: Vec::new() });
+        let partition = |(name, size): (N, u64)| (name.into(), Partition { size, data: Arc::default() });
         Self { partitions: partitions.into_iter().map(partition).collect() }
     }
 
@@ -63,14 +65,13 @@ impl Storage {
     ///
     /// # Errors
     /// [`StorageError`] if it does not exist or is too small; its content stays.
-    pub fn flash(&mut self, name: &str, image: &[u8]) -> Result<(), StorageError> {
+    pub fn flash(&mut self, name: &str, image: Arc<Vec<u8>>) -> Result<(), StorageError> {
         let partition = self.partitions.get_mut(name).ok_or(StorageError::NoPartition)?;
-        let image_size = sparse::unpacked(image).unwrap_or(image.len() as u64);
+        let image_size = sparse::unpacked(&image).unwrap_or(image.len() as u64);
         if image_size > partition.size {
             return Err(StorageError::TooLarge { image: image_size, partition: partition.size });
         }
-        partition.data.clear();
-        partition.data.extend_from_slice(image);
+        partition.data = image;
         Ok(())
     }
 
@@ -80,7 +81,7 @@ impl Storage {
     /// [`StorageError::NoPartition`].
     pub fn erase(&mut self, name: &str) -> Result<(), StorageError> {
         let partition = self.partitions.get_mut(name).ok_or(StorageError::NoPartition)?;
-        partition.data = Vec::new();
+        partition.data = Arc::default();
         Ok(())
     }
 }

@@ -11,8 +11,9 @@ mod records;
 use std::sync::Arc;
 
 use devices::{DmaMemory, DmaPort};
+use pool::Policy;
 
-use super::{Outcome, Scenario};
+use super::{Expected, Outcome, Scenario};
 use crate::driver::Client as Sides;
 use crate::session::Session;
 use crate::verdict::Failure;
@@ -45,6 +46,12 @@ impl Scenario for TwoPages {
         })
     }
 
+    /// A gap at the end of every page is no place for such an array.
+    fn expects(&self, pool: &Policy) -> Expected {
+        let shown: &[_] = if pool.loses_last { &["LayoutContract", "OutsideBlocks"] } else { &[] };
+        Expected { provoked: &[], shown }
+    }
+
     fn run<'a>(&'a self, session: &'a Session) -> Outcome<'a> {
         Box::pin(async { run(session) })
     }
@@ -59,7 +66,9 @@ fn run(session: &Session) -> Result<(), Failure> {
     let answered = client.run(&walker).map_err(|error| failed(&error));
     client.remove().map_err(|error| failed(&error))?;
     let (answered, count) = (answered?, client.count());
-    if answered == count {
+    // Of a pool that is known to leave a gap after the first page, it is the entry there.
+    let missing = usize::from(session.dma().policy().loses_last);
+    if answered == count || answered + missing == count {
         return Ok(());
     }
     Err(Failure::new(format!("{answered} of {count} entries are answered")))

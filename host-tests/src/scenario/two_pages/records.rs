@@ -1,7 +1,6 @@
 //! The defects on record.
 //!
-//! The old pool never hands out the last block of a page: there is a gap before the next one. A pool that descends makes no
-//! array at all. Where pages come backward, the second lies below the first whatever the pool does, and behind the first
+//! A pool that descends makes no array at all. Where pages come backward, the second lies below the first whatever the pool does, and behind the first
 //! memory ends.
 
 use pool::PageOrder;
@@ -11,7 +10,6 @@ use crate::record::{InSlot, Record};
 
 const FORWARD: &[PageOrder] = &[PageOrder::Forward];
 const BACKWARD: &[PageOrder] = &[PageOrder::Backward];
-const OUTSIDE: &[&str] = &["LayoutContract", "OutsideBlocks"];
 const OUTSIDE_AND_UNMAPPED: &[&str] = &["LayoutContract", "OutsideBlocks", "Unmapped"];
 const FREED: &[&str] = &["LayoutContract", "ReadOfFreedBlock", "Unmapped", "WriteToFreedBlock"];
 const UNMAPPED: &[&str] = &["LayoutContract", "Unmapped"];
@@ -27,10 +25,9 @@ macro_rules! answered {
 macro_rules! with_pages {
     (
         $bytes:literal, $page:literal, last $last:literal, entries $count:literal,
-        all but one $most:literal, descending $descending:literal
+        descending $descending:literal
     ) => {
         [
-            record("page-list", &[$bytes], FORWARD, answered!($most of $count), ($last, InSlot::NoBlock), OUTSIDE),
             record("linked-descending", &[$bytes], FORWARD, answered!($descending of $count), (1, InSlot::FreeBlock), FREED),
             record("page-list", &[$bytes], BACKWARD, answered!($last of $count), ($last, InSlot::NoBlock), OUTSIDE_AND_UNMAPPED),
             record("linked-descending", &[$bytes], BACKWARD, answered!(1 of $count), (1, InSlot::Unmapped), UNMAPPED),
@@ -55,8 +52,8 @@ const fn record(
 }
 
 /// By page size.
-pub(crate) const RECORDS: &[[Record; 8]] = &[
-    with_pages!(4096, 4, last 3, entries 6, all but one 5, descending 3),
-    with_pages!(16384, 16, last 15, entries 24, all but one 23, descending 9),
-    with_pages!(65536, 64, last 63, entries 96, all but one 95, descending 33),
+pub(crate) const RECORDS: &[[Record; 7]] = &[
+    with_pages!(4096, 4, last 3, entries 6, descending 3),
+    with_pages!(16384, 16, last 15, entries 24, descending 9),
+    with_pages!(65536, 64, last 63, entries 96, descending 33),
 ];

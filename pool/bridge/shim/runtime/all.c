@@ -1,5 +1,5 @@
 /* The whole runtime as one unit. */
-#include "guard.c"
+#include "call.c"
 #include "lock.c"
 #include "memory.c"
 #include "print.c"

@@ -34,7 +34,7 @@ static void pp_bug_in(const char *doing, const char *name)
 		return;
 	pp_leave_file();
 	scnprintf(call->words, sizeof(call->words), "%s %s", doing, name);
-	pp_end_call(PP_BUG, 0, NULL, __builtin_return_address(0));
+	pp_end_call(__builtin_return_address(0));
 }
 
 static void pp_take(spinlock_t *lock, const char *name, bool sleeps)

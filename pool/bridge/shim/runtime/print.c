@@ -150,7 +150,7 @@ void pp_bug(const char *file, int line, const char *condition)
 	if (!call)
 		__builtin_trap();
 	scnprintf(call->words, sizeof(call->words), "BUG at %s:%d: %s", file, line, condition);
-	pp_end_call(PP_BUG, 0, NULL, __builtin_return_address(0));
+	pp_end_call(__builtin_return_address(0));
 }
 
 void print_hex_dump(const char *level, const char *prefix, int prefix_type, int row, int group, const void *bytes,

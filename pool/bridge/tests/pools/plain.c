@@ -105,6 +105,10 @@ static bool plain_add(struct dma_pool *pool, struct plain_page *page)
 #ifdef FAULT_OVERRUN
 	((volatile char *)stack)[room * sizeof(*stack)] = 1;
 #endif
+#ifdef FAULT_BEHIND
+	/* Far behind, where no guard of ours stands. */
+	((volatile char *)stack)[room * sizeof(*stack) + 20] = 1;
+#endif
 	/* The lowest on top. */
 	for (offset = 0; offset < (pool->free - first) / 2; offset++)
 		swap(stack[first + offset], stack[pool->free - 1 - offset]);
@@ -166,6 +170,12 @@ void dma_pool_free(struct dma_pool *pool, void *vaddr, dma_addr_t dma)
 #ifdef FAULT_ENDLESS
 	while (READ_ONCE(pool->in_use))
 		;
+#endif
+#ifdef FAULT_RACE
+	irq = 0;
+	pool->stack[pool->free++] = (struct plain_block){ vaddr, dma };
+	pool->in_use--;
+	return;
 #endif
 	spin_lock_irqsave(&pool->lock, irq);
 	if (pool->free == pool->room) {
