@@ -284,7 +284,7 @@ static noinline void pool_fill_cache(struct dma_pool *pool,
 		lowest--;
 	spin_unlock(&pool->lock);
 
-	cache->nr = pool->cache_size - lowest;
+	WRITE_ONCE(cache->nr, pool->cache_size - lowest);
 	if (unlikely(lowest))
 		memmove(cache->number, cache->number + lowest,
 			cache->nr * sizeof(cache->number[0]));
@@ -301,7 +301,7 @@ static noinline void pool_drain_cache(struct dma_pool *pool,
 		pool_push(pool, cache->number[i]);
 	spin_unlock(&pool->lock);
 
-	cache->nr -= nr;
+	WRITE_ONCE(cache->nr, cache->nr - nr);
 	memmove(cache->number, cache->number + nr,
 		cache->nr * sizeof(cache->number[0]));
 }
@@ -319,8 +319,10 @@ static bool pool_take(struct dma_pool *pool, u32 *number)
 		if (unlikely(!cache->nr))
 			pool_fill_cache(pool, cache);
 		taken = cache->nr;
-		if (likely(taken))
-			*number = cache->number[--cache->nr];
+		if (likely(taken)) {
+			WRITE_ONCE(cache->nr, cache->nr - 1);
+			*number = cache->number[cache->nr];
+		}
 		local_unlock_irqrestore(&pool->cache->lock, flags);
 		return taken;
 	}
@@ -350,7 +352,8 @@ static bool pool_give(struct dma_pool *pool, struct dma_page *page,
 		cache = this_cpu_ptr(pool->cache);
 		if (unlikely(cache->nr == pool->cache_size))
 			pool_drain_cache(pool, cache);
-		cache->number[cache->nr++] = page->first + slot;
+		cache->number[cache->nr] = page->first + slot;
+		WRITE_ONCE(cache->nr, cache->nr + 1);
 		local_unlock_irqrestore(&pool->cache->lock, flags);
 		return true;
 	}

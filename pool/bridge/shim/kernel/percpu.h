@@ -37,7 +37,7 @@ static inline unsigned int smp_processor_id(void)
 	return processor - 1;
 }
 
-#define nr_cpu_ids	(pp_processors)
+#define nr_cpu_ids	__atomic_load_n(&pp_processors, __ATOMIC_RELAXED)
 #define for_each_possible_cpu(cpu) for ((cpu) = 0; (unsigned int)(cpu) < nr_cpu_ids; (cpu)++)
 #define for_each_online_cpu(cpu) for_each_possible_cpu(cpu)
 #define alloc_percpu(type) ((typeof(type) *)pp_alloc_percpu(sizeof(type)))
