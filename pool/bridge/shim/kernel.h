@@ -10,6 +10,7 @@
 #include "kernel/list.h"
 #include "kernel/lock.h"
 #include "kernel/memory.h"
+#include "kernel/percpu.h"
 #include "kernel/print.h"
 #include "kernel/device.h"
 #include "kernel/module.h"

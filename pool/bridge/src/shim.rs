@@ -23,6 +23,7 @@ pub(crate) const FILES: &[(&str, &str)] = shim![
     "kernel/math.h",
     "kernel/memory.h",
     "kernel/module.h",
+    "kernel/percpu.h",
     "kernel/print.h",
     "kernel/types.h",
     "runtime/all.c",
@@ -30,6 +31,7 @@ pub(crate) const FILES: &[(&str, &str)] = shim![
     "runtime/device.c",
     "runtime/lock.c",
     "runtime/memory.c",
+    "runtime/percpu.c",
     "runtime/print.c",
     "runtime/runtime.h",
 ];

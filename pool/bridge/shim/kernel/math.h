@@ -23,6 +23,7 @@
 #define PTR_ALIGN(p, a)	((typeof(p))ALIGN((unsigned long)(p), a))
 #define round_up(x, y)	ALIGN(x, y)
 #define round_down(x, y) ALIGN_DOWN(x, y)
+#define div64_u64(n, d)	((u64)(n) / (u64)(d))
 #define roundup(x, y)	(DIV_ROUND_UP(x, y) * (y))
 #define check_add_overflow(a, b, d) __builtin_add_overflow(a, b, d)
 #define check_mul_overflow(a, b, d) __builtin_mul_overflow(a, b, d)

@@ -38,6 +38,16 @@ void pp_might_alloc(gfp_t flags);
 static inline bool want_init_on_alloc(gfp_t flags) { return flags & __GFP_ZERO; }
 static inline bool want_init_on_free(void) { return false; }
 
+/* The first byte that is another (include/linux/string.h). */
+static inline void *memchr_inv(const void *start, int byte, size_t size)
+{
+	const u8 *at = start;
+
+	for (; size && *at == (u8)byte; at++)
+		size--;
+	return size ? (void *)at : NULL;
+}
+
 void *kmalloc(size_t size, gfp_t flags);
 void kfree(const void *object);
 void *krealloc(const void *object, size_t size, gfp_t flags);

@@ -28,6 +28,10 @@ typedef u64 resource_size_t;
 typedef unsigned int gfp_t;
 typedef u16 umode_t;
 
+#define U8_MAX		UINT8_MAX
+#define U16_MAX		UINT16_MAX
+#define U32_MAX		UINT32_MAX
+
 #define likely(x)	__builtin_expect(!!(x), 1)
 #define unlikely(x)	__builtin_expect(!!(x), 0)
 #undef __always_inline

