@@ -313,8 +313,21 @@ fn find_program(name: &str) -> Option<PathBuf> {
     env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| is_program(path))
 }
 
-/// Names that are not there, by what compilers and linkers say about them.
+/// Names that are not there, by what compilers and linkers say about them. After an error of another kind the rest follows
+/// from that.
 fn missing(words: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let errors = words.lines().filter(|line| line.contains("error: ") || line.contains("undefined "));
+    for name in errors.map_while(missing_in) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// The name that a line says is not there.
+fn missing_in(line: &str) -> Option<String> {
     const SAID: [&str; 6] = [
         "implicit declaration of function ",
         "undefined reference to ",
@@ -323,20 +336,12 @@ fn missing(words: &str) -> Vec<String> {
         "use of undeclared identifier ",
         "undefined symbol: ",
     ];
-    const UNDECLARED: &str = " undeclared ";
-    let mut names = Vec::new();
-    for line in words.lines() {
-        let named = SAID.iter().find_map(|said| line.split_once(said).map(|(_, rest)| rest));
-        // gcc: error: ‘name’ undeclared (first use in this function)
-        let name = named.or_else(|| line.split_once(UNDECLARED).and_then(|(before, _)| before.rsplit(' ').next()));
-        let Some(name) = name else { continue };
-        let is_of_a_name = |letter: &char| letter.is_ascii_alphanumeric() || *letter == '_';
-        let name: String = name.chars().skip_while(|letter| !is_of_a_name(letter)).take_while(is_of_a_name).collect();
-        if !name.is_empty() && !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    names
+    let named = SAID.iter().find_map(|said| line.split_once(said).map(|(_, rest)| rest));
+    // gcc: error: ‘name’ undeclared (first use in this function)
+    let name = named.or_else(|| line.split_once(" undeclared ").and_then(|(before, _)| before.rsplit(' ').next()))?;
+    let is_of_a_name = |letter: &char| letter.is_ascii_alphanumeric() || *letter == '_';
+    let name: String = name.chars().skip_while(|letter| !is_of_a_name(letter)).take_while(is_of_a_name).collect();
+    (!name.is_empty()).then_some(name)
 }
 
 #[cfg(test)]
@@ -354,6 +359,7 @@ mod tests {
         let clang = "a.c:3:9: error: call to undeclared function 'cma_alloc'; ISO C99 and later do not support this\n\
                      a.c:4:9: error: use of undeclared identifier 'GFP_WEIRD'";
         assert_eq!(missing(clang), ["cma_alloc", "GFP_WEIRD"]);
-        assert_eq!(missing("a.c:3: error: expected ';'"), [""; 0]);
+        let syntax = "a.c:3: error: expected ';'\na.c:9:2: error: 'lock' undeclared (first use in this function)";
+        assert_eq!(missing(syntax), [""; 0], "the second follows from the first");
     }
 }
