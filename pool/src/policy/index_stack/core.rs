@@ -64,19 +64,12 @@ impl Cache {
         self.set_len(0);
     }
 
+    #[inline]
     fn pop(&self) -> Option<u32> {
         let len = self.len().checked_sub(1)?;
         let number = self.numbers.get(len)?.load(Ordering::Relaxed);
         self.set_len(len);
         Some(number)
-    }
-
-    fn push(&self, number: u32) {
-        let len = self.len();
-        if let Some(place) = self.numbers.get(len) {
-            place.store(number, Ordering::Relaxed);
-            self.set_len(len + 1);
-        }
     }
 
     /// The first `count`, which have been here longest.
@@ -101,12 +94,11 @@ impl Cache {
 
 /// Numbers of free blocks; the next one to hand out is the last.
 ///
-/// Calls with a [`Cache`] go there most of the time, and to the stack for several numbers at once. A stack is called
-/// either always with caches or always without: the two ways of taking a block back do not exclude each other.
+/// Where threads keep some, calls with a [`Cache`] go there most of the time, and to the stack for several at once.
 #[derive(Debug)]
 pub(super) struct Stack {
     free: Lock<Vec<u32>>,
-    /// Numbers that a cache keeps at most.
+    /// Numbers that a cache keeps at most; 0 if there are no caches.
     keep: usize,
 }
 
@@ -124,31 +116,56 @@ impl Stack {
         self.free.lock().clear();
     }
 
+    /// Takes the number of a free block, without a cache or with an empty one from the stack.
     #[inline]
     pub(super) fn take(&self, cache: Option<&Cache>) -> Option<u32> {
-        let Some(cache) = cache else { return self.free.lock().pop() };
-        cache.pop().or_else(|| self.refill(cache))
+        match cache {
+            Some(cache) => cache.pop().or_else(|| self.refill(cache)),
+            None => self.free.lock().pop(),
+        }
     }
 
     /// Takes a block back unless it is free.
-    #[inline]
     pub(super) fn give(&self, cache: Option<&Cache>, state: &State, number: u32) -> bool {
-        let Some(cache) = cache else {
-            let mut free = self.free.lock();
-            let in_use = state.take_back_locked();
-            if in_use {
-                free.push(number);
+        if self.keep == 0 {
+            return self.give_locked(state, number);
+        }
+        if let Some(cache) = cache {
+            if cache.len() >= self.keep {
+                self.spill(cache);
             }
-            return in_use;
-        };
-        if !state.take_back() {
-            return false;
+            return self.give_cached(cache, state, number);
         }
-        if cache.len() >= self.keep {
-            self.spill(cache);
+        let in_use = state.take_back();
+        if in_use {
+            self.free.lock().push(number);
         }
-        cache.push(number);
-        true
+        in_use
+    }
+
+    /// As [`give`](Self::give), where there are no caches.
+    #[inline]
+    pub(super) fn give_locked(&self, state: &State, number: u32) -> bool {
+        let mut free = self.free.lock();
+        let in_use = state.take_back_locked();
+        // There is room: `add` made it.
+        if in_use && free.len() < free.capacity() {
+            free.push(number);
+        }
+        in_use
+    }
+
+    /// As [`give`](Self::give), but also false, and nothing done, if the cache is full.
+    #[inline]
+    pub(super) fn give_cached(&self, cache: &Cache, state: &State, number: u32) -> bool {
+        let len = cache.len();
+        let Some(place) = cache.numbers.get(len).filter(|_| len < self.keep) else { return false };
+        let in_use = state.take_back();
+        if in_use {
+            place.store(number, Ordering::Relaxed);
+            cache.set_len(len + 1);
+        }
+        in_use
     }
 
     /// Fills an empty cache, in the order of the stack, and takes one of it.

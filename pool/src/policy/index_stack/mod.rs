@@ -13,15 +13,14 @@
 
 mod core;
 mod directory;
+mod processor;
 mod sync;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use thread_local::ThreadLocal;
-
 use self::core::{Cache, MOST_KEPT, Stack, State};
-use self::directory::{Directory, Page};
+use self::directory::{Directory, TooMany};
 use super::busy;
 use super::slots::Slots;
 use crate::error::{AllocError, CreateError, DestroyError, FreeError};
@@ -50,6 +49,7 @@ pub(super) fn policy() -> Policy {
         include_str!("mod.rs"),
         include_str!("core.rs"),
         include_str!("directory.rs"),
+        include_str!("processor.rs"),
         include_str!("sync.rs"),
         include_str!("../slots.rs"),
     ))
@@ -59,7 +59,8 @@ struct IndexStack {
     /// What every call reads.
     starts: Starts,
     directory: Directory,
-    caches: Option<ThreadLocal<Cache>>,
+    /// By the thread's number; empty if a page has few blocks.
+    caches: Box<[Cache]>,
     stack: Stack,
     memory: Arc<Memory>,
     source: Arc<dyn PageSource>,
@@ -115,10 +116,12 @@ impl IndexStack {
         let layout = geometry.layout(SMALLEST, source.page_size())?;
         let slots = Slots::new(layout);
         let keep = if slots.count() <= FEW_BLOCKS { 0 } else { (slots.count() - 1).min(MOST_KEPT) };
+        let starts = Starts::new(layout);
+        let caches = if keep > 0 { processor::MOST } else { 0 };
         Ok(Self {
-            starts: Starts::new(layout),
-            directory: Directory::new(source.page_size().trailing_zeros()),
-            caches: (keep > 0).then(ThreadLocal::new),
+            directory: Directory::new(source.page_size().trailing_zeros(), starts.slot_bits),
+            starts,
+            caches: (0..caches).map(|_| Cache::default()).collect(),
             stack: Stack::new(keep),
             memory,
             source,
@@ -128,17 +131,14 @@ impl IndexStack {
         })
     }
 
+    /// This thread's cache, if it has one by now.
     #[inline]
-    fn cache(&self) -> Option<&Cache> {
-        let caches = self.caches.as_ref()?;
-        Some(caches.get().unwrap_or_else(|| Self::first_cache(caches)))
+    fn known_cache(&self) -> Option<&Cache> {
+        self.caches.get(processor::known())
     }
 
-    // Not where every call would make room for it.
-    #[cold]
-    #[inline(never)]
-    fn first_cache(caches: &ThreadLocal<Cache>) -> &Cache {
-        caches.get_or_default()
+    fn cache(&self) -> Option<&Cache> {
+        self.caches.get(processor::number())
     }
 
     #[inline(never)]
@@ -152,90 +152,108 @@ impl IndexStack {
     fn hand_out(&self, number: u32) -> Option<Block> {
         let (page, slot) = self.starts.parts(number);
         let page = self.directory.get(page)?;
-        page.states.get(slot)?.hand_out();
+        page.state(slot)?.hand_out();
         let offset = u64::from(*self.starts.offsets.get(slot)?);
-        Some(Block { cpu: page.pages.cpu.offset(offset), dma: page.pages.dma.offset(offset) })
+        Some(Block { cpu: page.cpu().offset(offset), dma: page.dma().offset(offset) })
+    }
+
+    /// What most allocations are, without a call.
+    #[inline]
+    fn take_at_once(&self) -> Option<Block> {
+        let cache = self.known_cache();
+        let number = if cache.is_some() || self.caches.is_empty() { self.stack.take(cache)? } else { return None };
+        self.hand_out(number)
+    }
+
+    #[inline(never)]
+    fn take_or_grow(&self, flags: Flags) -> Result<Block, AllocError> {
+        let block = self.stack.take(self.cache()).and_then(|number| self.hand_out(number));
+        let block = block.map_or_else(|| self.grow(flags), Ok)?;
+        if flags.zero { self.zeroed(block) } else { Ok(block) }
     }
 
     /// No block is in reach. The source may sleep; another thread's free may fill the stack meanwhile.
-    #[inline(never)]
     fn grow(&self, flags: Flags) -> Result<Block, AllocError> {
         if self.destroyed.load(Ordering::Relaxed) {
             return Err(AllocError::Other("the pool is destroyed".into()));
         }
         let pages = self.source.alloc(self.layout.allocation, Flags { zero: false, ..flags })?;
-        let states = self.starts.offsets.iter().map(|_| State::free()).collect();
-        let most = u32::MAX >> self.starts.slot_bits;
-        let page = match self.directory.add(Page { pages, states }, most) {
-            Ok(page) => page,
-            Err(refused) => {
-                self.source.free(refused.pages);
-                return Err(AllocError::Other(format!("a pool has at most {most} pages of such blocks")));
-            }
-        };
+        let (page, count) = self.directory.add(pages).map_err(|TooMany(most)| {
+            self.source.free(pages);
+            AllocError::Other(format!("a pool has at most {most} pages of such blocks"))
+        })?;
         // The lowest block is the caller's; the others will be handed out by rising address.
-        let others = self.starts.blocks().skip(1).map(|slot| self.starts.number(page, slot));
-        self.stack.add(others.collect::<Vec<_>>().into_iter().rev(), self.blocks());
+        let others = self.starts.blocks().skip(1).map(|slot| self.starts.number(page, slot)).collect::<Vec<_>>();
+        self.stack.add(others.into_iter().rev(), count * self.slots.count());
         self.hand_out(self.starts.number(page, 0)).ok_or_else(|| AllocError::Other("a fresh page gave no block".into()))
     }
 
-    /// Blocks of all pages.
-    fn blocks(&self) -> usize {
-        self.directory.len() * self.slots.count()
+    /// The state and number of a block, if one begins there and both addresses are its own.
+    #[inline]
+    fn block_at(&self, block: Block) -> Option<(&State, u32)> {
+        let (number, page, offset) = self.directory.find(block.dma)?;
+        let slot = self.starts.slot(offset);
+        let is_block = self.starts.is_start(slot, offset) && page.cpu().offset(offset) == block.cpu;
+        Some((page.state(slot).filter(|_| is_block)?, self.starts.number(number, slot)))
+    }
+
+    /// What most frees are, without a call. False, and nothing done, if it is not one of those.
+    #[inline]
+    fn free_at_once(&self, block: Block) -> bool {
+        let Some((state, number)) = self.block_at(block) else { return false };
+        match self.known_cache() {
+            Some(cache) => self.stack.give_cached(cache, state, number),
+            None => self.caches.is_empty() && self.stack.give_locked(state, number),
+        }
+    }
+
+    #[inline(never)]
+    fn free_or_refuse(&self, block: Block) -> Result<(), FreeError> {
+        let Some((state, number)) = self.block_at(block) else { return Err(self.refusal(block)) };
+        if self.stack.give(self.cache(), state, number) { Ok(()) } else { Err(FreeError::Double(block)) }
     }
 
     /// What is wrong with a block that does not begin where it was said to.
     #[cold]
     #[inline(never)]
     fn refusal(&self, block: Block) -> FreeError {
-        let Some((page, offset)) = self.directory.search(block.dma) else { return FreeError::Foreign(block) };
+        let Some((pages, offset)) = self.directory.search(block.dma) else { return FreeError::Foreign(block) };
         match self.slots.containing(offset) {
             None => FreeError::Foreign(block),
             Some((_, start)) if start != offset => {
-                FreeError::Interior { block, start: page.pages.dma.offset(start) }
+                FreeError::Interior { block, start: pages.dma.offset(start) }
             }
-            Some(_) => FreeError::Mismatched { block, expected: page.pages.cpu.offset(offset) },
+            Some(_) => FreeError::Mismatched { block, expected: pages.cpu.offset(offset) },
         }
     }
 }
 
 impl Pool for IndexStack {
     fn alloc(&self, flags: Flags) -> Result<Block, AllocError> {
-        match self.stack.take(self.cache()).and_then(|number| self.hand_out(number)) {
+        match self.take_at_once() {
             Some(block) if flags.zero => self.zeroed(block),
             Some(block) => Ok(block),
-            None if flags.zero => self.grow(flags).and_then(|block| self.zeroed(block)),
-            None => self.grow(flags),
+            None => self.take_or_grow(flags),
         }
     }
 
     fn free(&self, block: Block) -> Result<(), FreeError> {
-        let Some((number, page, offset)) = self.directory.find(block.dma) else { return Err(self.refusal(block)) };
-        let slot = self.starts.slot(offset);
-        let Some(state) = page.states.get(slot) else { return Err(self.refusal(block)) };
-        if !self.starts.is_start(slot, offset) || page.pages.cpu.offset(offset) != block.cpu {
-            return Err(self.refusal(block));
-        }
-        if !self.stack.give(self.cache(), state, self.starts.number(number, slot)) {
-            return Err(FreeError::Double(block));
-        }
-        Ok(())
+        if self.free_at_once(block) { Ok(()) } else { self.free_or_refuse(block) }
     }
 
     fn destroy(&self) -> Result<(), DestroyError> {
-        let kept = || self.caches.iter().flat_map(ThreadLocal::iter);
-        let free = self.stack.len() + kept().map(Cache::len).sum::<usize>();
         if self.destroyed.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let live = self.blocks() as i64 - free as i64;
+        let free = self.stack.len() + self.caches.iter().map(Cache::len).sum::<usize>();
+        let live = (self.directory.len() * self.slots.count()) as i64 - free as i64;
         if live != 0 {
             return Err(busy(live));
         }
         self.destroyed.store(true, Ordering::Relaxed);
         self.stack.clear();
-        kept().for_each(Cache::clear);
-        self.directory.iter().for_each(|page| self.source.free(page.pages));
+        self.caches.iter().for_each(Cache::clear);
+        self.directory.pages().into_iter().for_each(|pages| self.source.free(pages));
         Ok(())
     }
 
