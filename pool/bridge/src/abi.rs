@@ -25,7 +25,7 @@ pub(crate) const ENDLESS: c_int = 2;
 
 /// One call into the file, and how it ended (`struct pp_call`).
 #[repr(C)]
-pub(crate) struct Call {
+pub struct Call {
     pub(crate) guard: *mut c_void,
     pub(crate) host: *const Host,
     pub(crate) context: *mut c_void,
@@ -40,6 +40,12 @@ pub(crate) struct Call {
 }
 
 impl Call {
+    /// A call of another bridge, whose C text has what it needs behind `context`.
+    #[must_use]
+    pub fn with(context: *mut c_void) -> Self {
+        Self::new(ptr::null(), context, 0, true)
+    }
+
     /// A call for that host's context, which has not begun.
     pub(crate) fn new(host: *const Host, context: *mut c_void, page_size: u64, may_sleep: bool) -> Self {
         Self {

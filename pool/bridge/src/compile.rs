@@ -72,11 +72,13 @@ pub(crate) struct Kind {
     pub(crate) entry: &'static str,
 }
 
-/// A shared object that can be loaded, and what it was made of.
-pub(crate) struct Compiled {
-    pub(crate) object: PathBuf,
+/// A shared object that can be loaded.
+#[derive(Debug)]
+pub struct Compiled {
+    /// Where it is.
+    pub object: PathBuf,
     /// Keeps an object that could not be put into the cache.
-    pub(crate) kept: Option<tempfile::TempDir>,
+    pub kept: Option<tempfile::TempDir>,
 }
 
 const WARNINGS: [&str; 8] = [
@@ -115,23 +117,39 @@ pub(crate) fn compile(source: &Source, kind: &Kind, options: &Options) -> Result
     let flags = flags(options, source, kind);
     let header = source.header(kind.header);
     let key = key(&compiler, &flags, source, header.as_deref());
-    let cache = options.cache.clone().or_else(|| Some(cache_folder()?.join("compiled")));
+    cached(&key, options.cache.clone(), |work, made| {
+        lay_out(work, source, kind, header.as_deref()).map_err(no_place)?;
+        compiler.compile(work, &flags, source, kind, made)
+    })
+}
+
+/// The object of that key, a hash of all that goes into it, from `cache` (`None` is the user's), or made: `make` is given an
+/// empty folder and the object's place in it.
+///
+/// # Errors
+/// Those of `make`, and [`BuildError::NoPlace`].
+pub fn cached(
+    key: &str,
+    cache: Option<PathBuf>,
+    make: impl FnOnce(&Path, &Path) -> Result<(), BuildError>,
+) -> Result<Compiled, BuildError> {
+    let cache = cache.or_else(|| Some(cache_folder()?.join("compiled")));
     if let Some(object) = cache.as_ref().map(|cache| cache.join(format!("{key}.so"))).filter(|object| object.is_file())
     {
         return Ok(Compiled { object, kept: None });
     }
     let work = tempfile::Builder::new().prefix("poolproof-").tempdir().map_err(no_place)?;
-    lay_out(work.path(), source, kind, header.as_deref()).map_err(no_place)?;
     let made = work.path().join("object.so");
-    compiler.run(work.path(), &flags, source, kind, &made)?;
+    make(work.path(), &made)?;
     // A cache that cannot be written costs a compilation each time, and nothing else.
-    match cache.and_then(|cache| keep(&made, &cache, &key).ok()) {
+    match cache.and_then(|cache| keep(&made, &cache, key).ok()) {
         Some(object) => Ok(Compiled { object, kept: None }),
         None => Ok(Compiled { object: made, kept: Some(work) }),
     }
 }
 
-fn no_place(error: io::Error) -> BuildError {
+/// There is no place to compile in.
+pub(crate) fn no_place(error: io::Error) -> BuildError {
     BuildError::NoPlace(format!("{}: {error}", env::temp_dir().display()))
 }
 
@@ -213,13 +231,28 @@ fn flags(options: &Options, source: &Source, kind: &Kind) -> Vec<String> {
     flags
 }
 
+/// A hash over parts, each for itself, as the name of an object.
+#[derive(Debug, Default)]
+pub struct Key(Sha256);
+
+impl Key {
+    /// Adds a part.
+    pub fn add(&mut self, part: &[u8]) {
+        self.0.update((part.len() as u64).to_le_bytes());
+        self.0.update(part);
+    }
+
+    /// The hash, in hexadecimal.
+    #[must_use]
+    pub fn finish(self) -> String {
+        self.0.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
 /// A hash of everything that the object depends on.
 fn key(compiler: &Compiler, flags: &[String], source: &Source, header: Option<&[u8]>) -> String {
-    let mut hash = Sha256::new();
-    let mut add = |part: &[u8]| {
-        hash.update((part.len() as u64).to_le_bytes());
-        hash.update(part);
-    };
+    let mut hash = Key::default();
+    let mut add = |part: &[u8]| hash.add(part);
     add(compiler.identity.as_bytes());
     flags.iter().for_each(|flag| add(flag.as_bytes()));
     for (place, text) in shim::FILES {
@@ -233,7 +266,7 @@ fn key(compiler: &Compiler, flags: &[String], source: &Source, header: Option<&[
     for name in includes(&source.text, '"') {
         add(&source.beside(&name).unwrap_or_default());
     }
-    hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    hash.finish()
 }
 
 /// Where the C compiler is: `$CC`, or cc.
@@ -245,7 +278,8 @@ pub fn compiler() -> Result<PathBuf, BuildError> {
 }
 
 /// A C compiler: `$CC`, or cc.
-struct Compiler {
+#[derive(Clone, Debug)]
+pub struct Compiler {
     program: OsString,
     arguments: Vec<OsString>,
     /// Changes when another one is installed.
@@ -253,7 +287,11 @@ struct Compiler {
 }
 
 impl Compiler {
-    fn find() -> Result<Self, BuildError> {
+    /// Finds it.
+    ///
+    /// # Errors
+    /// [`BuildError::NoCompiler`] if there is none.
+    pub fn find() -> Result<Self, BuildError> {
         let named = env::var("CC").ok().filter(|value| !value.trim().is_empty());
         let words: Vec<String> = named.as_deref().unwrap_or("cc").split_whitespace().map(str::to_owned).collect();
         let (program, arguments) = words.split_first().map_or(("cc".to_owned(), &[][..]), |(p, a)| (p.clone(), a));
@@ -266,27 +304,25 @@ impl Compiler {
         Ok(Self { program: program.into(), arguments: arguments.iter().map(OsString::from).collect(), identity })
     }
 
-    fn run(
-        &self,
-        work: &Path,
-        flags: &[String],
-        source: &Source,
-        kind: &Kind,
-        object: &Path,
-    ) -> Result<(), BuildError> {
-        let shim = work.join("shim");
+    /// What tells it from others, and from what it was.
+    #[must_use]
+    pub fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// A command that runs it, to which arguments are added. What it says is in English, and can be read for names.
+    #[must_use]
+    pub fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(&self.arguments).args(flags);
-        // Messages are read for names.
-        command.env("LC_ALL", "C").arg("-I").arg(work.join("include"));
-        command.arg("-include").arg(shim.join("kernel.h"));
-        command.arg(text_of(source, work)).arg(shim.join("runtime/all.c")).arg(shim.join(kind.entry));
-        command.args(["-shared", "-Wl,-Bsymbolic"]);
-        // A sanitizer's own names come with its library.
-        if !flags.iter().any(|flag| flag.starts_with("-fsanitize=")) {
-            command.arg("-Wl,-z,defs");
-        }
-        command.args(["-lpthread", "-lrt"]).arg("-o").arg(object);
+        command.args(&self.arguments).env("LC_ALL", "C");
+        command
+    }
+
+    /// Runs such a command over `source`.
+    ///
+    /// # Errors
+    /// [`BuildError`]: it does not compile, or the machine has no place for it.
+    pub fn run(mut command: Command, source: &Path) -> Result<(), BuildError> {
         let output = command.output().map_err(|error| BuildError::NoCompiler(error.to_string()))?;
         if output.status.success() {
             return Ok(());
@@ -296,7 +332,29 @@ impl Compiler {
         if output.status.code().is_none() || words.contains("No space left on device") {
             return Err(BuildError::NoPlace(format!("the compiler ended with {}: {words}", output.status)));
         }
-        Err(BuildError::Compile { path: source.path.clone(), missing: missing(&words), words })
+        Err(BuildError::Compile { path: source.to_owned(), missing: missing(&words), words })
+    }
+
+    fn compile(
+        &self,
+        work: &Path,
+        flags: &[String],
+        source: &Source,
+        kind: &Kind,
+        object: &Path,
+    ) -> Result<(), BuildError> {
+        let shim = work.join("shim");
+        let mut command = self.command();
+        command.args(flags).arg("-I").arg(work.join("include"));
+        command.arg("-include").arg(shim.join("kernel.h"));
+        command.arg(text_of(source, work)).arg(shim.join("runtime/all.c")).arg(shim.join(kind.entry));
+        command.args(["-shared", "-Wl,-Bsymbolic"]);
+        // A sanitizer's own names come with its library.
+        if !flags.iter().any(|flag| flag.starts_with("-fsanitize=")) {
+            command.arg("-Wl,-z,defs");
+        }
+        command.args(["-lpthread", "-lrt"]).arg("-o").arg(object);
+        Self::run(command, &source.path)
     }
 }
 

@@ -11,18 +11,19 @@ use crate::mirror::Mirror;
 
 /// Why a call did not come back.
 #[derive(Clone, Debug)]
-pub(crate) struct Crash {
+pub struct Crash {
     /// The address that a fault was about.
-    pub(crate) at: CpuAddr,
+    pub at: CpuAddr,
     /// One line.
-    pub(crate) words: String,
+    pub words: String,
     /// Whether it had to be stopped: that takes its time.
-    pub(crate) endless: bool,
+    pub endless: bool,
 }
 
 impl Crash {
     /// Of a call that has ended; `None` if it came back.
-    pub(crate) fn of(call: &Call, function: &str, mirror: &Mirror, names: &Names) -> Option<Self> {
+    #[must_use]
+    pub fn of(call: &Call, function: &str, mirror: &Mirror, names: &Names) -> Option<Self> {
         if call.end == abi::RETURNED {
             return None;
         }
@@ -56,8 +57,9 @@ fn signal_name(signal: c_int) -> &'static str {
 
 /// Names for instructions of an object.
 #[derive(Debug)]
-pub(crate) struct Names {
-    pub(crate) object: PathBuf,
+pub struct Names {
+    /// The object.
+    pub object: PathBuf,
 }
 
 impl Names {

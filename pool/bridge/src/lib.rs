@@ -32,6 +32,7 @@ mod kernel_pool;
 mod library;
 mod machine;
 mod mirror;
+pub mod parts;
 mod probe;
 mod shim;
 mod source;

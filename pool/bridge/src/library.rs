@@ -11,7 +11,7 @@ use crate::error::BuildError;
 use crate::guard;
 
 /// A loaded shared object. It stays for good: pools that were not destroyed are its.
-pub(crate) struct Library {
+pub struct Library {
     loaded: Loaded,
     /// The file that it was made of, for messages.
     source: PathBuf,
@@ -21,8 +21,11 @@ pub(crate) struct Library {
 static LOADED: Mutex<Option<HashMap<PathBuf, &'static Library>>> = Mutex::new(None);
 
 impl Library {
-    /// Loads `object`, made of `source`.
-    pub(crate) fn load(object: &Path, source: &Path) -> Result<&'static Self, BuildError> {
+    /// Loads `object`, made of `source`, and what brings calls into it back.
+    ///
+    /// # Errors
+    /// [`BuildError::Load`] in the loader's words.
+    pub fn load(object: &Path, source: &Path) -> Result<&'static Self, BuildError> {
         let mut loaded = LOADED.lock();
         let all = loaded.get_or_insert_default();
         if let Some(&library) = all.get(object) {
@@ -39,8 +42,11 @@ impl Library {
         Ok(library)
     }
 
-    /// A function or object of that name; `T` must be its type in shim/.
-    pub(crate) fn symbol<T: Copy>(&self, name: &CStr) -> Result<T, BuildError> {
+    /// A function or object of that name; `T` must be its type in the C text.
+    ///
+    /// # Errors
+    /// [`BuildError::Load`] if there is none.
+    pub fn symbol<T: Copy>(&self, name: &CStr) -> Result<T, BuildError> {
         // SAFETY: the types in `abi` are those of shim/, whose text is compiled in with this crate.
         let symbol = unsafe { self.loaded.get::<T>(name.to_bytes_with_nul()) };
         let symbol =

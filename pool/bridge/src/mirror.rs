@@ -30,7 +30,7 @@ pub(crate) const fn points_into(value: u64, span: Span) -> bool {
 /// The second mapping of a memory's spans.
 ///
 /// It keeps the pages, and not the memory.
-pub(crate) struct Mirror {
+pub struct Mirror {
     spans: Vec<(Span, *mut u8)>,
 }
 
@@ -41,7 +41,10 @@ unsafe impl Sync for Mirror {}
 
 impl Mirror {
     /// Maps `memory`.
-    pub(crate) fn new(memory: &Memory) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// No window of addresses is free, or the operating system's.
+    pub fn new(memory: &Memory) -> io::Result<Self> {
         let mut last = io::Error::other("no window of addresses is free");
         for window in LOW_WINDOWS.chain(HIGH_WINDOWS) {
             let mut mirror = Self { spans: Vec::new() };
@@ -94,7 +97,8 @@ impl Mirror {
     }
 
     /// The pointer that stands for an address; one that is no memory's stands for itself.
-    pub(crate) fn pointer(&self, cpu: CpuAddr) -> *mut u8 {
+    #[must_use]
+    pub fn pointer(&self, cpu: CpuAddr) -> *mut u8 {
         let within = |(span, _): &&(Span, *mut u8)| cpu.0.wrapping_sub(span.cpu.0) < span.len;
         match self.spans.iter().find(within) {
             Some((span, first)) => first.wrapping_add((cpu.0 - span.cpu.0) as usize),
@@ -103,7 +107,8 @@ impl Mirror {
     }
 
     /// The address that a pointer stands for.
-    pub(crate) fn address(&self, pointer: *const u8) -> CpuAddr {
+    #[must_use]
+    pub fn address(&self, pointer: *const u8) -> CpuAddr {
         let within = |(span, first): &&(Span, *mut u8)| (pointer.addr().wrapping_sub(first.addr()) as u64) < span.len;
         match self.spans.iter().find(within) {
             Some((span, first)) => span.cpu.offset((pointer.addr() - first.addr()) as u64),

@@ -8,20 +8,23 @@ use crate::error::BuildError;
 
 /// A C file, alone or in a kernel tree.
 #[derive(Clone, Debug)]
-pub(crate) struct Source {
+pub struct Source {
     /// Where it is.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// Its text, as it is compiled.
-    pub(crate) text: Vec<u8>,
+    pub text: Vec<u8>,
     /// Whether that is not what is at `path`.
-    pub(crate) is_edited: bool,
+    pub is_edited: bool,
     /// The tree that it lies in.
-    pub(crate) tree: Option<PathBuf>,
+    pub tree: Option<PathBuf>,
 }
 
 impl Source {
     /// Finds `file`, such as `mm/dmapool.c`: `path` is that file, or a tree with it.
-    pub(crate) fn find(path: &Path, file: &'static str) -> Result<Self, BuildError> {
+    ///
+    /// # Errors
+    /// [`BuildError::Absent`].
+    pub fn find(path: &Path, file: &'static str) -> Result<Self, BuildError> {
         let absent = |reason: String| BuildError::Absent { path: path.to_owned(), reason, file };
         let found = fs::metadata(path).map_err(|error| absent(error.to_string()))?;
         let path = if found.is_dir() { path.join(file) } else { path.to_owned() };
