@@ -105,7 +105,7 @@ pub fn table() -> Vec<Policy> {
         Policy::current(),
         external_list::policy().of_source(concat!(include_str!("external_list.rs"), include_str!("slots.rs"))),
         external_bitmap::policy().of_source(concat!(include_str!("external_bitmap.rs"), include_str!("slots.rs"))),
-        index_stack::policy().of_source(concat!(include_str!("index_stack.rs"), include_str!("slots.rs"))),
+        index_stack::policy(),
     ]
 }
 
