@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pool::Policy;
-use pool::contract::{Report, Violation};
+use pool::contract::{MOST_WALKED, Report, Violation};
 
 use crate::record::Status;
 use crate::row::{Detail, Row};
@@ -25,9 +25,14 @@ pub(crate) fn row(policy: &Policy, seed: u64, parts: impl Iterator<Item = (Repor
     }
     let covered = format!(
         "long random runs against {} promises before any device; pages of 4, 16 and 64 KiB forward, backward and \
-         scattered; 32-bit mask with memory above 4 GiB, 64-bit mask; another thread while a page is fetched; seed {seed}; \
+         scattered; 32-bit mask with memory above 4 GiB, 64-bit mask; another thread while a page is fetched; {}seed {seed}; \
          not exercised: interrupt context, races inside of the pool's lock",
         report.checks.len(),
+        if policy.walks {
+            format!("no pool of more than {MOST_WALKED} blocks, as a free walks them; ")
+        } else {
+            String::new()
+        },
     );
     let scope = Scope { pool: format!("{} ({})", policy.name, policy.fingerprint), covered };
     let broken = |(promise, violation): (pool::Promise, &Violation)| Detail {

@@ -68,6 +68,11 @@ pub trait PageSource: Send + Sync {
 
     /// Takes a run back, whole.
     fn free(&self, pages: Pages);
+
+    /// Whether there is kernel memory for a record of the pool's own (Linux: `kmalloc`). A pool of Rust does not ask.
+    fn has_record(&self) -> bool {
+        true
+    }
 }
 
 /// The smallest page in bytes: the ledger's own grid, and that of spans.

@@ -53,6 +53,10 @@ impl PageSource for WatchedSource {
         self.ledger.page_removed(pages);
         self.source.free(pages);
     }
+
+    fn has_record(&self) -> bool {
+        self.source.has_record()
+    }
 }
 
 impl DmaPool {

@@ -10,6 +10,8 @@ struct pp_host {
 	void *(*dma_alloc)(void *context, size_t size, uint64_t *dma, int may_sleep);
 	void (*dma_free)(void *context, size_t size, void *vaddr, uint64_t dma);
 	void (*print)(void *context, int level, const char *text, size_t length);
+	/* Whether there is memory for an object of kmalloc. */
+	int (*has_record)(void *context);
 	/* Something that must not be: a sleep in atomic context, a wrong kfree. */
 	void (*complain)(void *context, int kind, const char *text, size_t length);
 	/* The address that stands for a pointer in a message. */

@@ -11,6 +11,7 @@ pub(crate) struct Host {
     pub(crate) dma_alloc: unsafe extern "C" fn(*mut c_void, usize, *mut u64, c_int) -> *mut c_void,
     pub(crate) dma_free: unsafe extern "C" fn(*mut c_void, usize, *mut c_void, u64),
     pub(crate) print: unsafe extern "C" fn(*mut c_void, c_int, *const c_char, usize),
+    pub(crate) has_record: unsafe extern "C" fn(*mut c_void) -> c_int,
     pub(crate) complain: unsafe extern "C" fn(*mut c_void, c_int, *const c_char, usize),
     pub(crate) shown: unsafe extern "C" fn(*mut c_void, *const c_void) -> u64,
 }

@@ -18,7 +18,7 @@ use crate::machine::Machine;
 const ERROR: u8 = 3;
 
 /// The functions behind `struct pp_host`. The context of a call is its [`Context`].
-pub(crate) static HOST: abi::Host = abi::Host { dma_alloc, dma_free, print, complain, shown };
+pub(crate) static HOST: abi::Host = abi::Host { dma_alloc, dma_free, print, has_record, complain, shown };
 
 /// One call: the pool's host, and what came up in it.
 pub(crate) struct Context<'a> {
@@ -157,6 +157,12 @@ unsafe extern "C" fn print(context: *mut c_void, level: c_int, text: *const c_ch
         call.error.replace(Some(text.clone()));
     }
     contained(|| call.host.remark(Remark::Printed { level, text }));
+}
+
+unsafe extern "C" fn has_record(context: *mut c_void) -> c_int {
+    // SAFETY: called by the runtime with the call's context.
+    let call = unsafe { self::context(context) };
+    contained(|| call.host.source.has_record()).unwrap_or(true).into()
 }
 
 unsafe extern "C" fn complain(context: *mut c_void, kind: c_int, text: *const c_char, length: usize) {

@@ -45,6 +45,7 @@ pub struct KernelFile {
     path: PathBuf,
     text: Arc<[u8]>,
     variant: String,
+    is_debug: bool,
 }
 
 impl KernelFile {
@@ -91,7 +92,13 @@ impl KernelFile {
             endless: AtomicU32::new(0),
             _kept: compiled.kept,
         });
-        Ok(Self { loaded, path: source.path, text: source.text.into(), variant: variant(options) })
+        Ok(Self {
+            loaded,
+            path: source.path,
+            text: source.text.into(),
+            variant: variant(options),
+            is_debug: options.debug,
+        })
     }
 
     /// It as a policy named `name`, which keeps its own data where it is seen to keep it (see [`Policy::metadata`]).
@@ -110,6 +117,7 @@ impl KernelFile {
         let mut policy = made.of_source(&String::from_utf8_lossy(&self.text));
         policy.fingerprint = format!("{}{}", policy.fingerprint, self.variant).into();
         policy.loses_last = seen.loses_last;
+        policy.walks = self.is_debug;
         policy
     }
 

@@ -26,6 +26,8 @@ const MOST_HELD: usize = 48;
 const POOLS: u64 = 6;
 /// Blocks of a page beyond which the source's failure is tried at the first page only, and one destroy in use.
 const MANY_BLOCKS: u64 = 128;
+/// Records of a pool that fail, one at a time.
+const MOST_RECORDS: u32 = 16;
 /// Blocks that are held at most before all but one are freed.
 const SOME_BLOCKS: u64 = 16;
 /// A freed block's contents.
@@ -85,6 +87,7 @@ impl<'a> Exercise<'a> {
         for geometry in self.geometries.clone() {
             self.random_run(geometry);
             self.failing_source(geometry);
+            self.failing_records(geometry);
             self.while_fetching(geometry);
         }
         self.many_pools();
@@ -318,6 +321,41 @@ impl<'a> Exercise<'a> {
             self.destroy(held, Some(before), doing);
         }
         self.collect(&ledger, format_args!("{geometry:?}, a failing source"));
+    }
+
+    /// Kernel memory fails for the n-th record of a pool's own, from its creation to its second page: nothing is left behind,
+    /// and the pool goes on. Ends where there is no n-th one.
+    fn failing_records(&mut self, geometry: Geometry) {
+        let ledger = Ledger::new(Arc::clone(self.memory));
+        let before = self.probe.free_pages();
+        let blocks = (self.source.page_size() / geometry.size.max(1) + 1).min(MANY_BLOCKS);
+        for n in 0..MOST_RECORDS {
+            let doing = format_args!("{geometry:?}, kernel memory fails for record {n}");
+            self.probe.refuse_record(n);
+            match self.create(geometry, &ledger) {
+                Ok(mut held) => {
+                    while (held.blocks.len() as u64) < blocks && !self.probe.has_refused_record() {
+                        if self.alloc(&mut held, Flags::ATOMIC, doing).is_none() {
+                            break;
+                        }
+                    }
+                    self.probe.work();
+                    let again = self.alloc(&mut held, Flags::ATOMIC.zeroed(), doing).is_some();
+                    self.expect(Promise::Unwind, again, doing, || "no block once there was memory again".to_owned());
+                    self.free_all(&mut held, doing);
+                    self.destroy(held, Some(before), doing);
+                }
+                Err(error) => {
+                    let refused = self.probe.has_refused_record();
+                    self.expect(Promise::Unwind, refused, doing, || format!("the pool was not made: {error}"));
+                }
+            }
+            self.probe.work();
+            if !self.probe.has_refused_record() {
+                break;
+            }
+        }
+        self.collect(&ledger, format_args!("{geometry:?}, without kernel memory"));
     }
 
     /// Pools on one source that come, work and go around each other.

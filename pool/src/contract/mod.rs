@@ -40,6 +40,8 @@ const SPANS: [Span; 3] = [
 ];
 /// Memory for large pools.
 const LARGE: Span = Span { cpu: CpuAddr(0xffff_8000_1000_0000), dma: DmaAddr(0x8000_0000), len: 16 << 20 };
+/// Blocks at most of a large pool whose frees walk them all.
+pub const MOST_WALKED: usize = 8192;
 /// Blocks of a page beyond which a geometry is left to smaller pages: they cost time and show nothing more.
 const MOST_BLOCKS: u64 = 4096;
 
@@ -166,6 +168,7 @@ pub fn run_part(policy: &Policy, config: &Config, part: Part) -> Report {
             small(policy, config, &mut report, &memory, page_size, mask, order);
         }
         (Ok(memory), Machine::Large { geometry, blocks }) => {
+            let blocks = if policy.walks { blocks.min(MOST_WALKED) } else { blocks };
             large(policy, config, &mut report, &memory, geometry, blocks);
         }
     }

@@ -27,6 +27,10 @@ pub(super) struct Probe {
 struct State {
     /// Pages until the source fails; `None`: it does not.
     left: Option<u32>,
+    /// The same of records.
+    records_left: Option<u32>,
+    /// Whether a record was refused.
+    record_refused: bool,
     /// The caller of the pool must not sleep.
     atomic: bool,
     slept: Option<u64>,
@@ -59,7 +63,19 @@ impl Probe {
 
     /// From now on the source gives what there is.
     pub(super) fn work(&self) {
-        self.state.lock().left = None;
+        let mut state = self.state.lock();
+        (state.left, state.records_left) = (None, None);
+    }
+
+    /// From now on the `left`-th record is refused, and no other.
+    pub(super) fn refuse_record(&self, left: u32) {
+        let mut state = self.state.lock();
+        (state.records_left, state.record_refused) = (Some(left), false);
+    }
+
+    /// Whether that came to pass.
+    pub(super) fn has_refused_record(&self) -> bool {
+        self.state.lock().record_refused
     }
 
     /// A pool is called with these flags. Returns how many runs are out.
@@ -194,5 +210,20 @@ impl PageSource for Probe {
     fn free(&self, pages: Pages) {
         self.state.lock().out.remove(&pages.dma.0);
         self.pages.free(pages);
+    }
+
+    fn has_record(&self) -> bool {
+        let mut state = self.state.lock();
+        match &mut state.records_left {
+            Some(0) => {
+                (state.records_left, state.failed, state.record_refused) = (None, true, true);
+                false
+            }
+            Some(left) => {
+                *left -= 1;
+                true
+            }
+            None => true,
+        }
     }
 }

@@ -46,6 +46,9 @@ pub struct Policy {
     /// Whether it asks for pages at the highest addresses ([`PageSource::alloc_highest`]): what it shows depends on the
     /// device's DMA mask.
     pub goes_high: bool,
+    /// Whether a free walks all free blocks, as debug builds of Linux's do: very large pools take a time that grows with the
+    /// square of their blocks.
+    pub walks: bool,
     /// Smallest block in bytes.
     pub smallest: u64,
     /// What identifies its code, for verdicts: a hash of the source text, or words.
@@ -73,6 +76,7 @@ impl Policy {
             metadata,
             loses_last: false,
             goes_high: false,
+            walks: false,
             smallest,
             fingerprint,
             create: Arc::new(create),

@@ -22,6 +22,20 @@ static void pp_count(long objects)
 		call->objects += objects;
 }
 
+/* Whether an allocation is to be tried. */
+static bool pp_has_memory(void)
+{
+	struct pp_call *call = pp_call();
+	bool has;
+
+	if (!call)
+		return true;
+	pp_leave_file();
+	has = call->host->has_record(call->context);
+	pp_enter_file();
+	return has;
+}
+
 #if defined(__SANITIZE_ADDRESS__) || defined(POOLPROOF_BARE)
 
 /* The sanitizer has guards of its own; a bench has none. */
@@ -30,6 +44,8 @@ void *kmalloc(size_t size, gfp_t flags)
 	void *object;
 
 	might_alloc(flags);
+	if (!pp_has_memory())
+		return NULL;
 	pp_leave_file();
 	object = flags & __GFP_ZERO ? calloc(1, size ? size : 1) : malloc(size ? size : 1);
 	pp_enter_file();
@@ -52,6 +68,8 @@ void *krealloc(const void *object, size_t size, gfp_t flags)
 	void *moved;
 
 	might_alloc(flags);
+	if (!pp_has_memory())
+		return NULL;
 	pp_leave_file();
 	moved = realloc((void *)object, size ? size : 1);
 	pp_enter_file();
@@ -78,7 +96,7 @@ void *kmalloc(size_t size, gfp_t flags)
 	struct pp_object *object;
 
 	might_alloc(flags);
-	if (size > (size_t)1 << 40)
+	if (size > (size_t)1 << 40 || !pp_has_memory())
 		return NULL;
 	pp_leave_file();
 	object = malloc(sizeof(*object) + size + sizeof(u64));
