@@ -64,8 +64,9 @@ impl Cache {
         self.set_len(0);
     }
 
+    /// Takes the last one, if there is any.
     #[inline]
-    fn pop(&self) -> Option<u32> {
+    pub(super) fn pop(&self) -> Option<u32> {
         let len = self.len().checked_sub(1)?;
         let number = self.numbers.get(len)?.load(Ordering::Relaxed);
         self.set_len(len);
