@@ -3,7 +3,7 @@
 use super::sync::{AtomicU8, AtomicU32, Lock, Ordering};
 
 /// Numbers that a thread keeps at most.
-pub(super) const MOST_KEPT: usize = 24;
+pub(super) const MOST_KEPT: usize = 56;
 
 /// Whether a block is in use.
 #[derive(Debug)]

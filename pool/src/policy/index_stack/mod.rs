@@ -168,6 +168,7 @@ impl IndexStack {
         self.hand_out(number)
     }
 
+    #[cold]
     #[inline(never)]
     fn take_or_grow(&self, flags: Flags) -> Result<Block, AllocError> {
         let block = self.stack.take(self.cache()).and_then(|number| self.hand_out(number));
@@ -212,6 +213,7 @@ impl IndexStack {
         }
     }
 
+    #[cold]
     #[inline(never)]
     fn free_or_refuse(&self, block: Block) -> Result<(), FreeError> {
         let Some((state, number)) = self.block_at(block) else { return Err(self.refusal(block)) };
@@ -236,8 +238,8 @@ impl IndexStack {
 impl Pool for IndexStack {
     fn alloc(&self, flags: Flags) -> Result<Block, AllocError> {
         match self.take_at_once() {
-            Some(block) if flags.zero => self.zeroed(block),
-            Some(block) => Ok(block),
+            Some(block) if !flags.zero => Ok(block),
+            Some(block) => self.zeroed(block),
             None => self.take_or_grow(flags),
         }
     }
