@@ -227,9 +227,7 @@ impl IndexStack {
         let Some((pages, offset)) = self.directory.search(block.dma) else { return FreeError::Foreign(block) };
         match self.slots.containing(offset) {
             None => FreeError::Foreign(block),
-            Some((_, start)) if start != offset => {
-                FreeError::Interior { block, start: pages.dma.offset(start) }
-            }
+            Some((_, start)) if start != offset => FreeError::Interior { block, start: pages.dma.offset(start) },
             Some(_) => FreeError::Mismatched { block, expected: pages.cpu.offset(offset) },
         }
     }
