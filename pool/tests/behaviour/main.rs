@@ -4,6 +4,7 @@ mod blame;
 mod driver;
 mod ends;
 mod hostile;
+mod index_stack;
 mod leaks;
 mod ledger;
 mod machine;

@@ -3,7 +3,7 @@
 use super::sync::{AtomicU8, AtomicU32, Lock, Ordering};
 
 /// Numbers that a thread keeps at most.
-pub(super) const MOST_KEPT: usize = 24;
+pub(super) const MOST_KEPT: usize = 56;
 
 /// Whether a block is in use.
 #[derive(Debug)]
@@ -64,8 +64,9 @@ impl Cache {
         self.set_len(0);
     }
 
+    /// Takes the last one, if there is any.
     #[inline]
-    fn pop(&self) -> Option<u32> {
+    pub(super) fn pop(&self) -> Option<u32> {
         let len = self.len().checked_sub(1)?;
         let number = self.numbers.get(len)?.load(Ordering::Relaxed);
         self.set_len(len);

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use self::core::{Cache, MOST_KEPT, Stack, State};
-use self::directory::{Directory, TooMany};
+use self::directory::Directory;
 use super::busy;
 use super::slots::Slots;
 use crate::error::{AllocError, CreateError, DestroyError, FreeError};
@@ -119,7 +119,7 @@ impl IndexStack {
         let starts = Starts::new(layout);
         let caches = if keep > 0 { processor::MOST } else { 0 };
         Ok(Self {
-            directory: Directory::new(source.page_size().trailing_zeros(), starts.slot_bits),
+            directory: Directory::new(source.page_size().trailing_zeros(), starts.offsets.len()),
             starts,
             caches: (0..caches).map(|_| Cache::default()).collect(),
             stack: Stack::new(keep),
@@ -160,11 +160,15 @@ impl IndexStack {
     /// What most allocations are, without a call.
     #[inline]
     fn take_at_once(&self) -> Option<Block> {
-        let cache = self.known_cache();
-        let number = if cache.is_some() || self.caches.is_empty() { self.stack.take(cache)? } else { return None };
+        let number = match self.known_cache() {
+            Some(cache) => cache.pop()?,
+            None if self.caches.is_empty() => self.stack.take(None)?,
+            None => return None,
+        };
         self.hand_out(number)
     }
 
+    #[cold]
     #[inline(never)]
     fn take_or_grow(&self, flags: Flags) -> Result<Block, AllocError> {
         let block = self.stack.take(self.cache()).and_then(|number| self.hand_out(number));
@@ -178,10 +182,12 @@ impl IndexStack {
             return Err(AllocError::Other("the pool is destroyed".into()));
         }
         let pages = self.source.alloc(self.layout.allocation, Flags { zero: false, ..flags })?;
-        let (page, count) = self.directory.add(pages).map_err(|TooMany(most)| {
+        // A block's number has 32 bits, and so has an index.
+        let most = (u32::MAX >> self.starts.slot_bits).min(1 << 30);
+        let Some((page, count)) = self.directory.add(pages, most) else {
             self.source.free(pages);
-            AllocError::Other(format!("a pool has at most {most} pages of such blocks"))
-        })?;
+            return Err(AllocError::Other(format!("a pool has at most {most} pages of such blocks")));
+        };
         // The lowest block is the caller's; the others will be handed out by rising address.
         let others = self.starts.blocks().skip(1).map(|slot| self.starts.number(page, slot)).collect::<Vec<_>>();
         self.stack.add(others.into_iter().rev(), count * self.slots.count());
@@ -189,7 +195,7 @@ impl IndexStack {
     }
 
     /// The state and number of a block, if one begins there and both addresses are its own.
-    #[inline]
+    #[inline(always)]
     fn block_at(&self, block: Block) -> Option<(&State, u32)> {
         let (number, page, offset) = self.directory.find(block.dma)?;
         let slot = self.starts.slot(offset);
@@ -198,7 +204,7 @@ impl IndexStack {
     }
 
     /// What most frees are, without a call. False, and nothing done, if it is not one of those.
-    #[inline]
+    #[inline(always)]
     fn free_at_once(&self, block: Block) -> bool {
         let Some((state, number)) = self.block_at(block) else { return false };
         match self.known_cache() {
@@ -207,6 +213,7 @@ impl IndexStack {
         }
     }
 
+    #[cold]
     #[inline(never)]
     fn free_or_refuse(&self, block: Block) -> Result<(), FreeError> {
         let Some((state, number)) = self.block_at(block) else { return Err(self.refusal(block)) };
@@ -229,8 +236,8 @@ impl IndexStack {
 impl Pool for IndexStack {
     fn alloc(&self, flags: Flags) -> Result<Block, AllocError> {
         match self.take_at_once() {
-            Some(block) if flags.zero => self.zeroed(block),
-            Some(block) => Ok(block),
+            Some(block) if !flags.zero => Ok(block),
+            Some(block) => self.zeroed(block),
             None => self.take_or_grow(flags),
         }
     }
