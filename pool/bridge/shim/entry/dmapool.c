@@ -3,8 +3,9 @@
 #include <linux/dmapool.h>
 
 /*
- * How a pool comes from the thread that made it to others, and from them to the one that destroys it, is the program's
- * business: ThreadSanitizer does not see it. Nothing is said about the calls in between.
+ * How a pool comes from the thread that made it to others, and from them to the one that destroys it, and how a block comes
+ * from the thread that allocated it to the one that frees it, is the program's business: ThreadSanitizer does not see it.
+ * Nothing else is said about the calls in between.
  */
 #ifdef __SANITIZE_THREAD__
 #include <sanitizer/tsan_interface.h>
@@ -12,11 +13,15 @@
 #define pp_begins(pool)	__tsan_acquire(pool)
 #define pp_ends(pool)	__tsan_release((char *)(pool) + 1)
 #define pp_is_last(pool) __tsan_acquire((char *)(pool) + 1)
+#define pp_given(block)	__tsan_release(block)
+#define pp_back(block)	__tsan_acquire(block)
 #else
 #define pp_made(pool)	((void)(pool))
 #define pp_begins(pool)	((void)(pool))
 #define pp_ends(pool)	((void)(pool))
 #define pp_is_last(pool) ((void)(pool))
+#define pp_given(block)	((void)(block))
+#define pp_back(block)	((void)(block))
 #endif
 
 void pp_create(struct pp_call *call, const char *name, struct device *dev, size_t size, size_t align, size_t boundary,
@@ -32,12 +37,14 @@ void pp_alloc(struct pp_call *call, struct dma_pool *pool, int zero, void **vadd
 
 	pp_begins(pool);
 	PP_CALL(call, *vaddr = dma_pool_alloc(pool, flags, dma));
+	pp_given(*vaddr);
 	pp_ends(pool);
 }
 
 void pp_free(struct pp_call *call, struct dma_pool *pool, void *vaddr, uint64_t dma)
 {
 	pp_begins(pool);
+	pp_back(vaddr);
 	PP_CALL(call, dma_pool_free(pool, vaddr, dma));
 	pp_ends(pool);
 }
