@@ -328,8 +328,8 @@ impl Compiler {
             return Ok(());
         }
         let words = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
-        // Killed, or out of space: not the file's fault.
-        if output.status.code().is_none() || words.contains("No space left on device") {
+        // Killed, without a word, or out of space: not the file's fault.
+        if output.status.code().is_none() || words.is_empty() || words.contains("No space left on device") {
             return Err(BuildError::NoPlace(format!("the compiler ended with {}: {words}", output.status)));
         }
         Err(BuildError::Compile { path: source.to_owned(), missing: missing(&words), words })

@@ -55,5 +55,11 @@ fn list_missing(names: &[String]) -> String {
     if names.is_empty() {
         return String::new();
     }
-    format!(": of the kernel's own it uses {}, which poolproof does not have", names.join(", "))
+    // What is called from outside, and is to be there.
+    let (own, kernels): (Vec<&str>, Vec<&str>) =
+        names.iter().map(String::as_str).partition(|name| name.starts_with("dma_pool_") || name.starts_with("sg_"));
+    if own.is_empty() {
+        return format!(": of the kernel's own it uses {}, which poolproof does not have", kernels.join(", "));
+    }
+    format!(": it does not define {}", own.join(", "))
 }

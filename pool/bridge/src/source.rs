@@ -2,9 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::BuildError;
+
+/// Bytes of a C file at most. The kernel's largest have less than one MiB.
+const LARGEST: u64 = 16 << 20;
 
 /// A C file, alone or in a kernel tree.
 #[derive(Clone, Debug)]
@@ -28,7 +32,15 @@ impl Source {
         let absent = |reason: String| BuildError::Absent { path: path.to_owned(), reason, file };
         let found = fs::metadata(path).map_err(|error| absent(error.to_string()))?;
         let path = if found.is_dir() { path.join(file) } else { path.to_owned() };
-        let text = fs::read(&path).map_err(|error| absent(format!("{}: {error}", path.display())))?;
+        let absent_there = |error: io::Error| absent(format!("{}: {error}", path.display()));
+        let meta = fs::metadata(&path).map_err(absent_there)?;
+        // A device or a pipe may never end, and the compiler reads it again.
+        if !meta.is_file() || meta.len() > LARGEST {
+            return Err(absent(format!("no C file has this kind or size, {} bytes", meta.len())));
+        }
+        let text = fs::read(&path).map_err(absent_there)?;
+        // What begins with a dash is an option to the compiler.
+        let path = if path.as_os_str().as_encoded_bytes().starts_with(b"-") { Path::new(".").join(path) } else { path };
         let depth = Path::new(file).components().count();
         let whole = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
         let tree = whole.ancestors().nth(depth).filter(|_| whole.ends_with(file)).map(Path::to_owned);
