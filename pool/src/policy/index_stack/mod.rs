@@ -90,7 +90,7 @@ impl Starts {
 
     /// The slot of an offset in a page's first frame.
     fn slot(&self, offset: u64) -> usize {
-        (offset * self.inverse >> INVERSE_SHIFT) as usize
+        ((offset * self.inverse) >> INVERSE_SHIFT) as usize
     }
 
     fn is_start(&self, slot: usize, offset: u64) -> bool {
