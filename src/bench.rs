@@ -1,5 +1,6 @@
 //! `poolproof bench`.
 
+mod sg;
 mod subjects;
 
 use std::env;
@@ -20,6 +21,8 @@ pub(crate) fn bench(out: &mut dyn Write, arguments: &Bench) -> Result<Exit, Erro
     match &arguments.what {
         What::Dmapool(arguments) => dmapool(out, arguments),
         What::DmapoolRounds(arguments) => dmapool_rounds(arguments),
+        What::Sg(arguments) => sg::sg(out, arguments),
+        What::SgRounds(arguments) => sg::sg_rounds(arguments),
     }?;
     Ok(Exit::NoFailure)
 }
@@ -32,10 +35,9 @@ fn dmapool(out: &mut dyn Write, arguments: &Dmapool) -> Result<(), Error> {
     let progress = Progress::of("samples");
     let show = |done, all| progress.show(done, all);
     let mut report = if arguments.instructions {
-        let itself =
-            env::current_exe().map_err(|error| Error::internal(format!("this program's own file: {error}")))?;
+        let itself = itself()?;
         let command = |subject: usize, procedure: Procedure, set: &Set, rounds: u64| {
-            let mut command = Command::new(&itself);
+            let mut command = Command::new(itself.get_program());
             command.args(["bench", "dmapool-rounds"]).args(subjects.words(subject));
             command.args(["--procedure", procedure.name(), "--set", &set.to_string()]);
             command.args(["--rounds", &rounds.to_string()]);
@@ -48,15 +50,26 @@ fn dmapool(out: &mut dyn Write, arguments: &Dmapool) -> Result<(), Error> {
     };
     report.notes.extend(subjects.notes());
     progress.finish();
+    write(out, &report, plot, arguments.json)
+}
+
+/// The report in the form that was asked for, and its plot.
+fn write(out: &mut dyn Write, report: &Report, plot: Option<Plot<'_>>, json: bool) -> Result<(), Error> {
     if let Some(plot) = plot {
-        plot.write(&report)?;
+        plot.write(report)?;
     }
-    if arguments.json {
-        writeln!(out, "{:#}", pool_bench::json(&report))?;
+    if json {
+        writeln!(out, "{:#}", pool_bench::json(report))?;
     } else {
-        pool_bench::write_text(out, &report)?;
+        pool_bench::write_text(out, report)?;
     }
     Ok(())
+}
+
+/// This program, for what it has counted from outside.
+fn itself() -> Result<Command, Error> {
+    let itself = env::current_exe().map_err(|error| Error::internal(format!("this program's own file: {error}")))?;
+    Ok(Command::new(itself))
 }
 
 fn options(arguments: &Dmapool) -> Result<Options, Error> {

@@ -5,6 +5,7 @@
 //! - [`Pool`]: what dma_pool promises; [`policy`]: Linux's policies old, new and proposed, a hardened one, and hostile ones
 //! - [`contract`]: a pool held against what dma_pool promises, before any device
 //! - [`Ledger`]: every block and mapping, who owns it, and what a device did to it ([`Finding`])
+//! - [`sg`]: scatter-gather tables, and four allocators that their chunks come from
 //! - [`observed`]: what a real machine's pools did, read into a ledger from its own log
 //! - [`DmaApi`]: a driver's view of all this, after Linux's DMA API
 //! - [`AllocFailures`]: allocations that are made to fail
@@ -25,6 +26,7 @@ pub mod observed;
 mod page;
 pub mod policy;
 mod pool;
+pub mod sg;
 mod slab;
 mod watched;
 

@@ -2,6 +2,7 @@
 //!
 //! - [`dmapool`]: pools ([`Subject`]: policies of Rust, a kernel's C files) through [`Procedure`]s on [`Set`]s;
 //!   [`dmapool_instructions`] counts what they execute
+//! - [`sg`]: scatter-gather tables, and the sources of their chunks
 //! - [`interleaved`]: subjects in turns over sets, warmed up first, with the baseline a second time as a control
 //! - [`Spread`], [`paired_ratios`]: medians and quartiles of samples and of their ratios to a baseline
 //! - [`Figures`], [`Report`]: what was measured; [`write_text`] is for people, [`json`] for programs
@@ -21,6 +22,7 @@ mod procedure;
 mod random;
 mod report;
 mod sets;
+pub mod sg;
 mod statistics;
 mod subject;
 

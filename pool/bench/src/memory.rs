@@ -10,7 +10,7 @@ use crate::error::BenchError;
 use crate::sets::{PAGE, Set};
 
 /// Where it lies, for the processor and for devices.
-const BASE: (CpuAddr, DmaAddr) = (CpuAddr(0xffff_8000_0000_0000), DmaAddr(0x8000_0000));
+pub(crate) const BASE: (CpuAddr, DmaAddr) = (CpuAddr(0xffff_8000_0000_0000), DmaAddr(0x8000_0000));
 
 /// A machine's memory and its pages, which every pool gives back before the next one takes them: all are measured on the
 /// same pages, as warm for one as for the other.
@@ -55,7 +55,7 @@ impl BenchMemory {
 
 /// In a file, as kernel files can be given it under valgrind too.
 #[cfg(target_os = "linux")]
-fn memory(spans: &[Span]) -> Result<Arc<Memory>, MemoryError> {
+pub(crate) fn memory(spans: &[Span]) -> Result<Arc<Memory>, MemoryError> {
     use nix::sys::memfd::{MFdFlags, memfd_create};
     let file = memfd_create(c"poolproof-bench", MFdFlags::MFD_CLOEXEC);
     let file = file.map_err(|error| MemoryError::Os(error.to_string()))?;
@@ -63,6 +63,6 @@ fn memory(spans: &[Span]) -> Result<Arc<Memory>, MemoryError> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn memory(spans: &[Span]) -> Result<Arc<Memory>, MemoryError> {
+pub(crate) fn memory(spans: &[Span]) -> Result<Arc<Memory>, MemoryError> {
     Memory::new(spans)
 }
