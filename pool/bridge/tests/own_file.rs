@@ -1,7 +1,8 @@
 //! The project's own kernel file, `pool/kernel/dmapool.c`: what it promises, and what it refuses.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
 use bus::{CpuAddr, DmaAddr};
@@ -91,4 +92,50 @@ fn blocks_go_from_processor_to_processor() {
         }
     });
     pool.destroy().expect("all are free");
+}
+
+/// Waits until `arrived` is `wanted`: a barrier would wake one thread long after the other.
+fn meet(arrived: &AtomicUsize, wanted: usize) {
+    arrived.fetch_add(1, Ordering::AcqRel);
+    let mut looks = 0_u32;
+    while arrived.load(Ordering::Acquire) < wanted {
+        looks += 1;
+        // The other may need this processor.
+        if looks.is_multiple_of(1000) { thread::yield_now() } else { std::hint::spin_loop() }
+    }
+}
+
+/// Both meet before each of the blocks, and free it at the same time.
+#[test]
+fn of_two_processors_that_free_one_block_one_is_refused() {
+    const ROUNDS: usize = 200;
+    const BLOCKS: usize = 50;
+    let (_cache, policy) = policy(false);
+    for size in [64, 1024] {
+        let pool = pool(&policy, size);
+        let blocks = Mutex::new(Vec::new());
+        let (arrived, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let phase = Barrier::new(2);
+        let racer = |leads: bool| {
+            for round in 0..ROUNDS {
+                if leads {
+                    *blocks.lock().expect("no panic") = take(&*pool, BLOCKS);
+                }
+                phase.wait();
+                let blocks = blocks.lock().expect("no panic").clone();
+                for (index, block) in blocks.into_iter().enumerate() {
+                    meet(&arrived, 2 * (round * BLOCKS + index + 1));
+                    refused.fetch_add(pool.free(block).is_err().into(), Ordering::Relaxed);
+                }
+                phase.wait();
+                assert_eq!(refused.load(Ordering::Relaxed), (round + 1) * BLOCKS, "{size}, round {round}");
+                phase.wait();
+            }
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| racer(true));
+            racer(false);
+        });
+        pool.destroy().expect("each was taken back once");
+    }
 }

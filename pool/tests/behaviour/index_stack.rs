@@ -38,31 +38,45 @@ fn what_was_freed_last_is_handed_out_first() {
     }
 }
 
+/// Waits until `arrived` is `wanted`: a barrier would wake one thread long after the other.
+fn meet(arrived: &AtomicUsize, wanted: usize) {
+    arrived.fetch_add(1, Ordering::AcqRel);
+    let mut looks = 0_u32;
+    while arrived.load(Ordering::Acquire) < wanted {
+        looks += 1;
+        // The other may need this processor.
+        if looks.is_multiple_of(1000) { thread::yield_now() } else { std::hint::spin_loop() }
+    }
+}
+
+/// Both meet before each of the blocks, and free it at the same time.
 #[test]
 fn of_two_threads_that_free_one_block_one_is_refused() {
+    const ROUNDS: usize = 200;
+    const BLOCKS: usize = 50;
     for geometry in BOTH_WAYS {
         let machine = Machine::new();
         let pool = pool(&machine, geometry);
-        let (begin, end) = (Barrier::new(2), Barrier::new(2));
-        let (block, refused) = (Mutex::new(None), AtomicUsize::new(0));
+        let blocks = Mutex::new(Vec::new());
+        let (arrived, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let phase = Barrier::new(2);
         let racer = |leads: bool| {
-            for round in 0..2000 {
+            for round in 0..ROUNDS {
                 if leads {
-                    *block.lock().expect("no panic") = Some(pool.alloc(Flags::KERNEL).expect("a block"));
+                    *blocks.lock().expect("no panic") = take(&*pool, BLOCKS);
                 }
-                begin.wait();
-                let shared = block.lock().expect("no panic").expect("set");
-                begin.wait();
-                match pool.free(shared) {
-                    Ok(()) => {}
-                    Err(error) => {
-                        assert_eq!(error, FreeError::Double(shared));
+                phase.wait();
+                let blocks = blocks.lock().expect("no panic").clone();
+                for (index, block) in blocks.into_iter().enumerate() {
+                    meet(&arrived, 2 * (round * BLOCKS + index + 1));
+                    if let Err(error) = pool.free(block) {
+                        assert_eq!(error, FreeError::Double(block));
                         refused.fetch_add(1, Ordering::Relaxed);
                     }
                 }
-                end.wait();
-                assert_eq!(refused.load(Ordering::Relaxed), round + 1, "{geometry:?}");
-                end.wait();
+                phase.wait();
+                assert_eq!(refused.load(Ordering::Relaxed), (round + 1) * BLOCKS, "{geometry:?}, round {round}");
+                phase.wait();
             }
         };
         thread::scope(|scope| {
