@@ -334,7 +334,9 @@ impl<'a> Exercise<'a> {
             self.probe.refuse_record(n);
             match self.create(geometry, &ledger) {
                 Ok(mut held) => {
-                    while (held.blocks.len() as u64) < blocks && !self.probe.has_refused_record() {
+                    // A pool may take a page for each block.
+                    let more = |held: &Held| (held.blocks.len() as u64) < blocks && held.pool.pages() < 3;
+                    while more(&held) && !self.probe.has_refused_record() {
                         if self.alloc(&mut held, Flags::ATOMIC, doing).is_none() {
                             break;
                         }
