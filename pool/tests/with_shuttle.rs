@@ -58,6 +58,8 @@ const HELD: usize = 5;
 /// Random orders of each kind.
 const RUNS: usize = 150;
 const SEED: u64 = 0x6472_6976;
+/// Bytes of a thread's stack: the usual 32 KiB are not enough for a debug build, or for a panic's words.
+const STACK: usize = 1 << 20;
 
 fn schedulers() -> [Box<dyn Scheduler + Send>; 2] {
     [
@@ -70,7 +72,9 @@ fn schedulers() -> [Box<dyn Scheduler + Send>; 2] {
 
 fn check(scenario: impl Fn() + Send + Sync + Clone + 'static) {
     for scheduler in schedulers() {
-        Runner::new(scheduler, shuttle::Config::default()).run(scenario.clone());
+        let mut config = shuttle::Config::default();
+        config.stack_size = STACK;
+        Runner::new(scheduler, config).run(scenario.clone());
     }
 }
 
