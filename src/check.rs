@@ -72,6 +72,11 @@ fn run(out: &mut Vec<u8>, arguments: &Check, base: Option<&Base>) -> Result<Exit
     if let Some(name) = &arguments.driver {
         options.driver = Some(names::driver(name)?);
     }
+    if let Some(driver) = arguments.udc_c.driver()? {
+        options.driver = Some(driver);
+        // As with a pool that is named.
+        options.excuse = false;
+    }
     if let Some(name) = &arguments.scenario {
         let names = scenarios::scenario::table().iter().map(|scenario| scenario.name()).chain([CONTRACT.0]).collect();
         options.scenarios = vec![find("scenario", name, names, |name| name)?.to_owned()];

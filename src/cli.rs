@@ -1,6 +1,7 @@
 //! The command line.
 
 pub(crate) mod bench;
+mod udc_c;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,6 +9,8 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use scenarios::{PageOrder, Schedule, Sweep};
+
+pub(crate) use udc_c::UdcC;
 
 /// Proves DMA pool changes against the device models that live on them.
 ///
@@ -206,8 +209,11 @@ pub(crate) struct Check {
 
     /// Test this driver of the controller only: scenarios with a client of their own (two-pages, malicious-device) are left out. Without it,
     /// ci_hdrc and they
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "udc_c")]
     pub(crate) driver: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) udc_c: UdcC,
 
     /// Run this scenario only
     #[arg(long, value_name = "NAME")]
@@ -239,7 +245,7 @@ pub(crate) struct Check {
     /// `destroy` with `name= size= align= boundary= device=` tell more of a pool. ftrace's and bpftrace's words around it
     /// are understood. pool/observe/kprobe-events.sh and dmapool.bt make such logs. Exit status 125: there is no
     /// such file, or no allocation in it.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["pool", "dmapool_c", "scenario", "endpoints", "format", "page_size", "page_order", "cpu_base", "seed", "driver", "hostile", "schedules", "errata", "no_workaround"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pool", "dmapool_c", "scenario", "endpoints", "format", "page_size", "page_order", "cpu_base", "seed", "driver", "udc_c", "hostile", "schedules", "errata", "no_workaround"])]
     pub(crate) observed: Option<PathBuf>,
 }
 
@@ -256,8 +262,11 @@ pub(crate) struct Run {
     pub(crate) kernel_c: KernelC,
 
     /// The driver of the controller
-    #[arg(long, value_name = "NAME", default_value = "ci_hdrc")]
+    #[arg(long, value_name = "NAME", default_value = "ci_hdrc", conflicts_with = "udc_c")]
     pub(crate) driver: String,
+
+    #[command(flatten)]
+    pub(crate) udc_c: UdcC,
 
     /// The host's port: a bus and hub ports
     #[arg(long, value_name = "PATH", default_value = "5-1.3")]

@@ -6,6 +6,18 @@ use scenarios::{CONTRACT, PLACES};
 
 use crate::error::Error;
 
+/// What no scenario meets with the kernel's own driver.
+const UDC_C_UNREACHED: [(&str, &str); 5] = [
+    ("descriptor accesses", "plain loads and stores: nothing is raced there, and they are not judged; registers are"),
+    ("work items", "a change of VBUS and the pull-up are handled in the interrupt, as with the port"),
+    ("errata", "worked around by the controller's revision, all or none (--no-workaround: it is told 2.5)"),
+    ("debugfs", "debug.c is not compiled: --debugfs writes nothing"),
+    (
+        "the rest of ci_hdrc",
+        "trace.c, otg_fsm.c, host.c, PHYs, scatter-gather, runtime power management; core.c is glue",
+    ),
+];
+
 pub(crate) fn list(out: &mut dyn Write) -> Result<(), Error> {
     let section = |out: &mut dyn Write, title: &str, entries: &[(String, String)]| {
         writeln!(out, "{title}")?;
@@ -25,6 +37,9 @@ pub(crate) fn list(out: &mut dyn Write) -> Result<(), Error> {
     let drivers = scenarios::drivers();
     let drivers: Vec<_> = drivers.iter().map(|driver| (driver.name.to_string(), driver.about.to_string())).collect();
     section(out, "drivers", &drivers)?;
+    let limits = scenarios::UDC_C_LIMITS.iter().map(|limit| (limit.scenario.to_owned(), limit.why.to_owned()));
+    let kernels: Vec<_> = UDC_C_UNREACHED.map(pair).into_iter().chain(limits).collect();
+    section(out, "what --udc-c does not reach, and what the kernel's own driver does not do in a scenario", &kernels)?;
     let devices = scenarios::DEVICES.map(pair);
     section(out, "devices", &devices)?;
     let errata = scenarios::Erratum::ALL.map(|erratum| (erratum.name().to_owned(), erratum.about().to_owned()));

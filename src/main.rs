@@ -23,6 +23,7 @@ mod sanitizer;
 mod serve;
 #[cfg(target_os = "linux")]
 mod signals;
+mod udc_c;
 #[cfg(target_os = "linux")]
 mod usb;
 mod verdicts;

@@ -18,6 +18,7 @@ impl<'a> Repeat<'a> {
         if let Some(driver) = &check.driver {
             text += &format!(" --driver {driver}");
         }
+        text += &check.udc_c.words();
         match machine.page_order {
             PageOrder::Forward => {}
             PageOrder::Backward => text += " --page-order backward",

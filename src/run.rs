@@ -18,7 +18,10 @@ pub(crate) fn run(out: &mut dyn Write, arguments: &Run) -> Result<Exit, Error> {
         [path] => arguments.kernel_c.policy(path, &path.display().to_string())?,
         _ => return Err(Error::usage("run takes one pool: one --dmapool-c")),
     };
-    let driver = names::driver(&arguments.driver)?;
+    let driver = match arguments.udc_c.driver()? {
+        Some(driver) => driver,
+        None => names::driver(&arguments.driver)?,
+    };
     let scenario = find("scenario", &arguments.scenario, scenarios::scenario::table(), |scenario| scenario.name())?;
     let port: PortPath = arguments.port.parse().map_err(|error| Error::usage(format!("--port: {error}")))?;
     let Machine { page_size, page_order, cpu_base, seed, ref errata, no_workaround } = arguments.machine;

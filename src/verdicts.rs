@@ -21,11 +21,11 @@ pub(crate) struct Verdicts {
 }
 
 impl Verdicts {
-    /// Of a check of kernel files alone, without a sanitizer; the verdict of others is not kept.
+    /// Of a check of kernel files alone, without a sanitizer and another driver; the verdict of others is not kept.
     pub(crate) fn of(arguments: &Check, base: Option<&Base>) -> Result<Option<Self>, Error> {
         let kernel_c = &arguments.kernel_c;
         let options = kernel_c.options();
-        if kernel_c.dmapool_c.is_empty() || options.sanitizer.is_some() {
+        if kernel_c.dmapool_c.is_empty() || options.sanitizer.is_some() || arguments.udc_c.udc_c.is_some() {
             return Ok(None);
         }
         let (Some(cache), Some(program)) = (cache_folder(), program()) else { return Ok(None) };

@@ -126,6 +126,7 @@ impl Bench {
             about,
             words: name.clone(),
             assumed_by: name,
+            limits: &[],
             make: Arc::new(make),
         })
     }
@@ -325,7 +326,7 @@ impl Bench {
             .start_paused(true)
             .build()
             .map_err(|error| BenchError::Runtime(error.to_string()))?;
-        let mut debugfs = None;
+        let (mut debugfs, mut crash) = (None, None);
         let outcome = runtime.block_on(async {
             clock.start();
             let outcome = tokio::select! {
@@ -340,14 +341,16 @@ impl Bench {
                 debugfs = session.board.with(|driver, _| driver.debugfs());
             }
             let halted = session.halt();
-            if halted.is_ok() {
+            crash = session.board.take_crash();
+            // What code that crashed had is lost with it.
+            if halted.is_ok() && crash.is_none() {
                 session.board.ledger.check_leaks();
             }
             let outcome = outcome.and(halted);
             clock.stop();
             outcome
         });
-        let failure = outcome.err().or_else(|| session.board.take_failure());
+        let failure = crash.or(outcome.err()).or_else(|| session.board.take_failure());
         let mut run = self.judge(name, &session, expected, failure, begin.elapsed());
         match debugfs {
             Some(Ok(files)) => run.debugfs = files,

@@ -44,6 +44,8 @@ pub(crate) struct Board {
     processor: Processor,
     log: Mutex<Vec<String>>,
     failure: Mutex<Option<Failure>>,
+    /// Why the driver answers no more, if it does not.
+    crash: Mutex<Option<Failure>>,
     end: Mutex<Option<End>>,
     end_told: Notify,
 }
@@ -72,6 +74,7 @@ impl Board {
             processor: Processor::default(),
             log: Mutex::default(),
             failure: Mutex::default(),
+            crash: Mutex::default(),
             end: Mutex::default(),
             end_told: Notify::new(),
         }
@@ -110,6 +113,11 @@ impl Board {
         drop(taken);
         self.line.poke();
         Some(result)
+    }
+
+    /// Why the driver answered no more, if it did not: the cause of everything that came after.
+    pub(crate) fn take_crash(&self) -> Option<Failure> {
+        self.crash.lock().take()
     }
 
     /// Why the board stopped by itself, if it did.
@@ -176,7 +184,7 @@ impl Board {
         let mut taken = self.processor.take()?;
         let Some(Software { driver, gadget }) = taken.software.as_mut() else { return self.device.deadline() };
         let mut turns = 0;
-        while self.line.is_asserted() {
+        while self.line.is_asserted() && driver.failure().is_none() {
             driver.irq(&mut **gadget);
             turns += 1;
             if turns == INTERRUPT_STORM {
@@ -194,6 +202,14 @@ impl Board {
                 self.give_up(format!("{rounds} rounds of completions in a row; the gadget is stopped"));
                 return None;
             }
+        }
+        if let Some(why) = driver.failure() {
+            let mut log = self.log.lock();
+            log.append(&mut driver.take_log());
+            log.push(why.clone());
+            *taken.software = None;
+            *self.crash.lock() = Some(Failure::new(why));
+            return None;
         }
         if let Some(end) = gadget.end() {
             *self.end.lock() = Some(end);

@@ -8,6 +8,8 @@ use bus::Mmio;
 use pool::DmaApi;
 use usb::gadget::{UdcDriver, UdcError};
 
+use crate::verdict::Failure;
+
 /// Makes a driver from its side of the bench.
 pub type DriverFactory = Arc<dyn Fn(DriverSide) -> Result<Box<dyn UdcDriver>, UdcError> + Send + Sync>;
 
@@ -32,6 +34,8 @@ pub struct Driver {
     pub words: Cow<'static, str>,
     /// Who makes the assumption when a layout does not hold.
     pub assumed_by: Cow<'static, str>,
+    /// What it does not do, whatever the pool.
+    pub limits: &'static [Limit],
     /// Makes it.
     pub make: DriverFactory,
 }
@@ -39,6 +43,25 @@ pub struct Driver {
 impl fmt::Debug for Driver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Driver").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Something that a scenario asks for and a driver does not do, whatever the pool: it is shown as declared, unless there is a
+/// finding too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// Name of the scenario.
+    pub scenario: &'static str,
+    /// How the failure begins that it leads to.
+    pub error: &'static str,
+    /// Why.
+    pub why: &'static str,
+}
+
+impl Driver {
+    /// The limit that explains this failure.
+    pub(crate) fn limit(&self, scenario: &str, failure: &Failure) -> Option<&'static Limit> {
+        self.limits.iter().find(|limit| limit.scenario == scenario && failure.error.starts_with(limit.error))
     }
 }
 

@@ -34,8 +34,16 @@ impl Bench {
         for register in board.ledger.unnamed_layouts() {
             scope.covered += &format!("; what {register} points to fits, but the driver named none of it");
         }
-        let verdict = judge(failure.as_ref(), &findings, expected, exercised.is_enough());
+        let mut verdict = judge(failure.as_ref(), &findings, expected, exercised.is_enough());
         let mut notes = session.notes.lock().clone();
+        // Findings are explained by no limit of a driver.
+        let failed = failure.as_ref().filter(|_| verdict == Verdict::Inconclusive && findings.is_empty());
+        if let Some(failure) = failed.filter(|_| self.client.is_none())
+            && let Some(limit) = self.driver.limit(name, failure)
+        {
+            verdict = Verdict::AsDeclared;
+            notes.push(format!("{}: {failure}", limit.why));
+        }
         if verdict == Verdict::AsDeclared {
             let shown = findings.iter().filter(|finding| expected.shown.contains(&finding.name()));
             notes.extend(shown.map(ToString::to_string));

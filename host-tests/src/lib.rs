@@ -42,6 +42,8 @@ mod fastboot;
 mod irq;
 mod job;
 mod judged;
+#[cfg(target_os = "linux")]
+mod kernel_driver;
 mod live;
 mod machine;
 mod net;
@@ -83,9 +85,11 @@ pub use usb_host::PortPath;
 pub use bench::Bench;
 pub use check::{CheckOptions, ENDPOINTS, Report, check};
 pub use contract::CONTRACT;
-pub use driver::{Client, Driver, DriverFactory, DriverSide};
+pub use driver::{Client, Driver, DriverFactory, DriverSide, Limit};
 pub use errata::Erratum;
 pub use error::BenchError;
+#[cfg(target_os = "linux")]
+pub use kernel_driver::{UDC_C_LIMITS, kernel_driver};
 pub use live::{LiveBoard, LiveBus, LiveDevice, LiveError, LiveEvents};
 pub use net::HostStack;
 pub use observed::{LAYOUTS, Observed};

@@ -1,5 +1,5 @@
-//! The sides that a bench has unless it is told otherwise: with `served`, which gives virtual machines their controller, the
-//! only place that names a concrete model or driver.
+//! The sides that a bench has unless it is told otherwise: with `served`, which gives virtual machines their controller, and
+//! `kernel_driver`, the only place that names a concrete model or driver.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -72,6 +72,7 @@ pub(crate) fn linux() -> Driver {
         about: "port of Linux's driver: dQHs one by one from a pool, taken for one array".into(),
         words: "chipidea-driver (Rust port of Linux's ci_hdrc)".into(),
         assumed_by: "ci_hdrc init_eps".into(),
+        limits: &[],
         make: Arc::new(|side| {
             let workarounds = workarounds(&side);
             started(side, chipidea_driver::Config { workarounds, ..chipidea_driver::Config::default() })
@@ -92,6 +93,7 @@ fn with_array() -> Driver {
         about: "the same with its dQHs as one array of coherent memory; dTDs from a pool. Assumes no order".into(),
         words: "chipidea-driver (Rust port of Linux's ci_hdrc), variant dqh-array (dQHs as one coherent array)".into(),
         assumed_by: "variant dqh-array".into(),
+        limits: &[],
         make: Arc::new(move |side| {
             let workarounds = workarounds(&side);
             started(side, config(workarounds))
@@ -114,7 +116,7 @@ pub(crate) fn boot_loader(side: DriverSide) -> Result<Box<dyn UdcDriver>, UdcErr
     started(side, config)
 }
 
-fn workarounds(side: &DriverSide) -> Workarounds {
+pub(crate) fn workarounds(side: &DriverSide) -> Workarounds {
     if side.workarounds { Workarounds::default() } else { Workarounds::NONE }
 }
 

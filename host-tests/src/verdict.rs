@@ -13,7 +13,8 @@ pub enum Verdict {
     NoFailureFound,
     /// The scenario reports what it sees, and nobody promises what that is.
     NotJudged,
-    /// What the scenario declares of a pool with its own data in that place came, and nothing else.
+    /// What the scenario declares of a pool with its own data in that place came, and nothing else; or the scenario asked for
+    /// something that the driver does not do, whatever the pool ([`Limit`](crate::Limit)).
     AsDeclared,
     /// Something failed, was not exercised or did not come as declared, and no finding says why.
     Inconclusive,

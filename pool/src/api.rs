@@ -104,6 +104,12 @@ impl DmaApi {
         &self.ledger
     }
 
+    /// The memory.
+    #[must_use]
+    pub const fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+
     /// The policy of its pools.
     #[must_use]
     pub const fn policy(&self) -> &Policy {

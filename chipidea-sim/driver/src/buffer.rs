@@ -13,36 +13,35 @@ const SMALLEST: u64 = 32;
 
 /// A buffer that is mapped for one request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Buffer {
+pub struct Buffer {
     allocation: CpuAddr,
     capacity: u64,
     /// The data, for the processor.
-    pub(crate) cpu: CpuAddr,
+    pub cpu: CpuAddr,
     /// The data, for the controller.
-    pub(crate) dma: DmaAddr,
+    pub dma: DmaAddr,
 }
 
 /// Buffers of finished requests, as a function keeps its own.
 #[derive(Debug)]
-pub(crate) struct Buffers {
+pub struct Buffers {
     headroom: u64,
     /// Capacity and address.
     free: Vec<(u64, CpuAddr)>,
 }
 
 impl Buffers {
-    pub(crate) fn new(headroom: u16) -> Self {
+    /// None yet; each will have `headroom` bytes before its data.
+    #[must_use]
+    pub fn new(headroom: u16) -> Self {
         Self { headroom: u64::from(headroom), free: Vec::with_capacity(KEPT) }
     }
 
     /// A mapped buffer of `len` bytes for the endpoint in `slot`, not 0.
-    pub(crate) fn map(
-        &mut self,
-        dma: &DmaApi,
-        len: u64,
-        direction: Direction,
-        slot: u32,
-    ) -> Result<Buffer, EngineError> {
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn map(&mut self, dma: &DmaApi, len: u64, direction: Direction, slot: u32) -> Result<Buffer, EngineError> {
         let capacity = (len + self.headroom).max(SMALLEST).next_power_of_two();
         let kept = self.free.iter().position(|&(size, _)| size == capacity);
         let allocation = match kept {
@@ -63,7 +62,7 @@ impl Buffers {
     }
 
     /// Takes back a buffer whose mapping has ended.
-    pub(crate) fn keep(&mut self, dma: &DmaApi, buffer: Buffer) {
+    pub fn keep(&mut self, dma: &DmaApi, buffer: Buffer) {
         if self.free.len() < KEPT {
             self.free.push((buffer.capacity, buffer.allocation));
         } else {
@@ -72,7 +71,7 @@ impl Buffers {
     }
 
     /// Gives all buffers back.
-    pub(crate) fn release(&mut self, dma: &DmaApi) {
+    pub fn release(&mut self, dma: &DmaApi) {
         for (_, allocation) in self.free.drain(..) {
             dma.kfree(allocation);
         }

@@ -80,7 +80,7 @@
 //!
 //! *Not here*: scatter-gather requests, test modes, HNP and SRP, host role, PHYs, runtime power management.
 
-mod buffer;
+pub mod buffer;
 mod config;
 mod dqh;
 mod dtd;
@@ -88,7 +88,7 @@ mod endpoint;
 mod engine;
 mod error;
 mod fault;
-mod names;
+pub mod names;
 mod registers;
 mod udc;
 mod workarounds;

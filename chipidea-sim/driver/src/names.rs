@@ -6,25 +6,27 @@ use bus::Kind;
 use usb::{Direction, EndpointAddress};
 
 /// A dQH; its index is the slot, 2·endpoint + (IN ? 1 : 0).
-pub(crate) static DQH: Kind = Kind { name: "dQH", label: |slot, f| write!(f, "{} dQH", endpoint_of(slot)) };
+pub static DQH: Kind = Kind { name: "dQH", label: |slot, f| write!(f, "{} dQH", endpoint_of(slot)) };
 
 /// A dTD; its index is slot << 16 | running number.
-pub(crate) static DTD: Kind = Kind { name: "dTD", label: label_dtd };
+pub static DTD: Kind = Kind { name: "dTD", label: label_dtd };
 
 /// A request's buffer; its index is the endpoint's slot.
-pub(crate) static BUFFER: Kind = Kind { name: "buffer", label: |slot, f| write!(f, "{} buffer", endpoint_of(slot)) };
+pub static BUFFER: Kind = Kind { name: "buffer", label: |slot, f| write!(f, "{} buffer", endpoint_of(slot)) };
 
 fn label_dtd(index: u32, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, "{} dTD {}", endpoint_of(index >> 16), index & 0xffff)
 }
 
 /// An endpoint's slot.
-pub(crate) const fn slot_of(endpoint: EndpointAddress) -> u32 {
+#[must_use]
+pub const fn slot_of(endpoint: EndpointAddress) -> u32 {
     2 * endpoint.number as u32 + matches!(endpoint.direction, Direction::In) as u32
 }
 
 /// The endpoint of a slot.
-pub(crate) const fn endpoint_of(slot: u32) -> EndpointAddress {
+#[must_use]
+pub const fn endpoint_of(slot: u32) -> EndpointAddress {
     // Slots are below 32.
     let number = (slot / 2) as u8;
     if slot.is_multiple_of(2) { EndpointAddress::out(number) } else { EndpointAddress::r#in(number) }

@@ -181,6 +181,11 @@ pub trait UdcDriver: Udc + Send {
         Vec::new()
     }
 
+    /// Why the driver answers no more, if it does not: code that did not return from a call.
+    fn failure(&self) -> Option<String> {
+        None
+    }
+
     /// What the driver shows of itself to people: the files of its folder in debugfs, in their order. None by default.
     ///
     /// # Errors

@@ -1,0 +1,22 @@
+/* The half of the glue that is compiled with the kernel's headers. */
+#include <linux/delay.h>
+#include <linux/device.h>
+#include <linux/dmapool.h>
+#include <linux/list.h>
+#include <linux/pinctrl/consumer.h>
+#include <linux/pm_runtime.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/usb/ch9.h>
+#include <linux/usb/chipidea.h>
+#include <linux/usb/gadget.h>
+#include <linux/usb/otg-fsm.h>
+#include <linux/version.h>
+#include "ci.h"
+#include "udc.h"
+#include "bits.h"
+#include "otg.h"
+#include "glue.h"
+#include "kernel.c"
+#include "core.c"
+#include "gadget.c"
