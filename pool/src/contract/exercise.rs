@@ -348,23 +348,20 @@ impl<'a> Exercise<'a> {
         for n in 0..MOST_RECORDS {
             let doing = format_args!("{geometry:?}, kernel memory fails for record {n}");
             self.probe.refuse_record(n);
-            match self.create(geometry, &ledger) {
-                Ok(mut held) => {
-                    // A pool may take a page for each block.
-                    let more = |held: &Held| (held.blocks.len() as u64) < blocks && held.pool.pages() < 3;
-                    while more(&held) && !self.probe.has_refused_record() {
-                        if self.alloc(&mut held, Flags::ATOMIC, doing).is_none() {
-                            break;
-                        }
+            // Refused without a reason, it is found elsewhere.
+            if let Ok(mut held) = self.create(geometry, &ledger) {
+                // A pool may take a page for each block.
+                let more = |held: &Held| (held.blocks.len() as u64) < blocks && held.pool.pages() < 3;
+                while more(&held) && !self.probe.has_refused_record() {
+                    if self.alloc(&mut held, Flags::ATOMIC, doing).is_none() {
+                        break;
                     }
-                    self.probe.work();
-                    let again = self.alloc(&mut held, Flags::ATOMIC.zeroed(), doing).is_some();
-                    self.expect(Promise::Unwind, again, doing, || "no block once there was memory again".to_owned());
-                    self.free_all(&mut held, doing);
-                    self.destroy(held, Some(before), doing);
                 }
-                // Refused without a reason, it is found elsewhere.
-                Err(_) => {}
+                self.probe.work();
+                let again = self.alloc(&mut held, Flags::ATOMIC.zeroed(), doing).is_some();
+                self.expect(Promise::Unwind, again, doing, || "no block once there was memory again".to_owned());
+                self.free_all(&mut held, doing);
+                self.destroy(held, Some(before), doing);
             }
             self.probe.work();
             if !self.probe.has_refused_record() {
