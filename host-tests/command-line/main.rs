@@ -16,6 +16,7 @@ mod schedules;
 #[cfg(target_os = "linux")]
 mod serve;
 mod session;
+mod udc_c;
 #[cfg(target_os = "linux")]
 mod usb;
 

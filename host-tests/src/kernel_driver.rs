@@ -8,7 +8,7 @@ use kernel_udc::UdcFile;
 use crate::driver::{Driver, Limit};
 use crate::sides::workarounds;
 
-/// What udc.c of Linux 6.1 to 7.3 does not do, found by the scenarios on pools that keep every promise. The port does
+/// What udc.c of Linux 6.1 does not do, found by the scenarios on pools that keep every promise. The port does
 /// (`chipidea_driver`, where it differs from ci_hdrc).
 pub const UDC_C_LIMITS: &[Limit] = &[
     Limit {

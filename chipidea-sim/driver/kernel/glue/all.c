@@ -11,7 +11,6 @@
 #include <linux/usb/chipidea.h>
 #include <linux/usb/gadget.h>
 #include <linux/usb/otg-fsm.h>
-#include <linux/version.h>
 #include "ci.h"
 #include "udc.h"
 #include "bits.h"

@@ -51,24 +51,15 @@ int scnprintf(char *buffer, size_t size, const char *format, ...)
 
 /* Memory. */
 
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 11, 0)
-#define GLUE_KMALLOC __kmalloc_cache_noprof
-#define GLUE_KMALLOC_LARGE __kmalloc_noprof
-kmem_buckets kmalloc_caches[NR_KMALLOC_TYPES];
-#elif LINUX_VERSION_CODE >= KERNEL_VERSION(6, 1, 0)
-#define GLUE_KMALLOC kmalloc_trace
-#define GLUE_KMALLOC_LARGE __kmalloc
+/* kmalloc of a size that is known names one of these, and nobody looks at it. */
 struct kmem_cache *kmalloc_caches[NR_KMALLOC_TYPES][KMALLOC_SHIFT_HIGH + 1];
-#else
-#error "headers of Linux 6.1 or newer are needed"
-#endif
 
-void *GLUE_KMALLOC(struct kmem_cache *cache, gfp_t flags, size_t size)
+void *kmalloc_trace(struct kmem_cache *cache, gfp_t flags, size_t size)
 {
 	return host_kmalloc(size, !!(flags & __GFP_ZERO), 0);
 }
 
-void *GLUE_KMALLOC_LARGE(size_t size, gfp_t flags)
+void *__kmalloc(size_t size, gfp_t flags)
 {
 	return host_kmalloc(size, !!(flags & __GFP_ZERO), 0);
 }
@@ -137,12 +128,7 @@ void iowrite32(u32 value, void __iomem *address) { host_write(address - GLUE_REG
 
 /* The pools under test. */
 
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 0, 0)
-struct dma_pool *dma_pool_create_node(const char *name, struct device *dev, size_t size, size_t align, size_t boundary,
-				      int node)
-#else
 struct dma_pool *dma_pool_create(const char *name, struct device *dev, size_t size, size_t align, size_t boundary)
-#endif
 {
 	return host_pool_create(name, size, align, boundary);
 }

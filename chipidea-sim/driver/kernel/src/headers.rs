@@ -8,7 +8,11 @@ use crate::error::OpenError;
 /// What a build leaves behind, and udc.c needs.
 const CONFIGURATION: &str = "include/generated/autoconf.h";
 const GENERATED: &str = "arch/x86/include/generated";
+const VERSION: &str = "include/generated/uapi/linux/version.h";
 const SOURCE: &str = "include/linux/kernel.h";
+
+/// The version that the glue was written for.
+const GLUE_FITS: (u32, u32) = (6, 1);
 
 /// Where headers are: those that a build made, and those of the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +30,14 @@ impl Headers {
         let build = find_build(&whole).ok_or_else(|| wrong(format!("there is no {CONFIGURATION}")))?;
         if !build.join(GENERATED).is_dir() {
             return Err(wrong(format!("there is no {GENERATED}: they are not for x86")));
+        }
+        // What the kernel's inlines call has other names in other versions.
+        match version(&build) {
+            Some(GLUE_FITS) => {}
+            Some((major, minor)) => {
+                return Err(wrong(format!("they are of Linux {major}.{minor}, and the glue fits 6.1")));
+            }
+            None => return Err(wrong(format!("there is no version in {VERSION}"))),
         }
         let source = find_source(&build).ok_or_else(|| wrong(format!("there is no {SOURCE} that belongs to them")))?;
         Ok(Self { build, source })
@@ -50,6 +62,14 @@ impl Headers {
             build.join("include/generated/uapi"),
         ]
     }
+}
+
+/// The version of a kernel: major and minor.
+fn version(build: &Path) -> Option<(u32, u32)> {
+    let text = fs::read_to_string(build.join(VERSION)).ok()?;
+    let code = text.lines().find_map(|line| line.strip_prefix("#define LINUX_VERSION_CODE "))?;
+    let code: u32 = code.trim().parse().ok()?;
+    Some((code >> 16, code >> 8 & 0xff))
 }
 
 fn find_build(folder: &Path) -> Option<PathBuf> {
@@ -80,7 +100,8 @@ mod tests {
     fn file(folder: &Path, name: &str) {
         let path = folder.join(name);
         fs::create_dir_all(path.parent().expect("a folder")).expect("made");
-        fs::write(path, "").expect("written");
+        let text = if name == VERSION { "#define LINUX_VERSION_CODE 393648\n" } else { "" };
+        fs::write(path, text).expect("written");
     }
 
     #[test]
@@ -90,13 +111,14 @@ mod tests {
         let debian = root.join("debian/linux-headers-6.1.0-50-cloud-amd64");
         let common = root.join("debian/linux-headers-6.1.0-50-common");
         file(&debian, CONFIGURATION);
+        file(&debian, VERSION);
         file(&debian, &format!("{GENERATED}/asm/a.h"));
         file(&common, SOURCE);
         let found = Headers { build: debian.clone(), source: common };
         assert_eq!(Headers::find(&debian), Ok(found.clone()));
         assert_eq!(Headers::find(&root.join("debian")), Ok(found), "the one folder that has any");
         let tree = root.join("tree");
-        for name in [CONFIGURATION, SOURCE, "arch/x86/include/generated/asm/a.h"] {
+        for name in [CONFIGURATION, VERSION, SOURCE, "arch/x86/include/generated/asm/a.h"] {
             file(&tree, name);
         }
         assert_eq!(Headers::find(&tree), Ok(Headers { build: tree.clone(), source: tree }));
@@ -112,6 +134,11 @@ mod tests {
         file(folder.path(), CONFIGURATION);
         assert!(reason(folder.path()).contains("they are not for x86"));
         file(folder.path(), &format!("{GENERATED}/asm/a.h"));
+        assert!(reason(folder.path()).contains("there is no version in "));
+        let version = folder.path().join(VERSION);
+        file(folder.path(), VERSION);
         assert!(reason(folder.path()).contains("there is no include/linux/kernel.h that belongs to them"));
+        fs::write(version, "#define LINUX_VERSION_CODE 396405\n").expect("written");
+        assert!(reason(folder.path()).contains("they are of Linux 6.12, and the glue fits 6.1"));
     }
 }

@@ -6,7 +6,8 @@
 //!
 //! # Headers
 //! Debian's `linux-headers-VERSION-amd64` with the `-common` beside it, as `pool/bridge/sources --headers` brings them, or a
-//! tree that was built for x86 (`make modules_prepare` is enough). They must fit the file.
+//! tree that was built for x86. Of Linux 6.1, for which the glue is written: what the kernel's inline functions call has other
+//! names in other versions.
 //!
 //! # What is the kernel's and what is not
 //! | | |
